@@ -112,8 +112,8 @@ fn with_line_breaks(text: &str) -> String {
 /// Encodes fields as `multipart/form-data`. Returns the boundary and the body. The body is a part of the identity of a
 /// request, so the boundary is not random: the same fields always give the same bytes.
 pub(crate) fn multipart(fields: &[FormField]) -> (String, String) {
-    let is_free = |boundary: &str| fields.iter().all(|FormField { value, .. }| !value.contains(boundary));
-    let boundary = (0_u32..).map(|number| format!("----argiope-form-{number}")).find(|boundary| is_free(boundary));
+    let is_unused = |boundary: &str| fields.iter().all(|FormField { value, .. }| !value.contains(boundary));
+    let boundary = (0_u32..).map(|number| format!("----argiope-form-{number}")).find(|boundary| is_unused(boundary));
     let boundary = boundary.unwrap_or_default();
     let mut body = String::new();
     for FormField { name, value, is_file } in fields {

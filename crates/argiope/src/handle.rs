@@ -61,7 +61,7 @@ impl CrawlHandle {
     ///
     /// # Errors
     ///
-    /// One of them is not an http or https address, has a header that cannot be sent, or is too large; then none of
+    /// One of them is not an http or https URL, has a header that cannot be sent, or is too large; then none of
     /// them is added. Or the crawl has ended.
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
         let mut links = Vec::new();

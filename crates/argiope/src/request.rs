@@ -12,7 +12,7 @@ use url::form_urlencoded;
 use crate::form::{self, FormField};
 use crate::{Error, Page};
 
-/// An address to fetch, for [`Crawl::feed`](crate::Crawl::feed) or as a root
+/// A URL to fetch, for [`Crawl::feed`](crate::Crawl::feed) or as a root
 /// ([`Crawl::builder`](crate::Crawl::builder)), with everything that differs from a plain GET.
 ///
 /// Two requests are the same if method, URL and body are the same. Then only the first of them is sent. A POST or PATCH
@@ -44,22 +44,22 @@ impl Request {
         Self { url, via: None, depth: 0, custom: CustomRequest::default() }
     }
 
-    /// A request for an address.
+    /// A GET request for a URL.
     ///
     /// # Errors
     ///
     /// It is not an http or https URL.
-    pub fn get(address: &str) -> Result<Self, BadUrl> {
-        Url::parse(address).map(Self::to)
+    pub fn get(url: &str) -> Result<Self, BadUrl> {
+        Url::parse(url).map(Self::to)
     }
 
-    /// A request with POST. [`Request::form`], [`Request::json`] or [`Request::body`] sets the body.
+    /// A POST request for a URL. [`Request::form`], [`Request::json`] or [`Request::body`] sets the body.
     ///
     /// # Errors
     ///
-    /// The address is not an http or https one.
-    pub fn post(address: &str) -> Result<Self, BadUrl> {
-        Self::get(address).map(|request| request.method(Method::Post))
+    /// It is not an http or https URL.
+    pub fn post(url: &str) -> Result<Self, BadUrl> {
+        Self::get(url).map(|request| request.method(Method::Post))
     }
 
     /// Fills in a form of a page, as a browser would. Hidden fields, preset values and checked boxes are sent along, in
@@ -76,7 +76,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// `css` is not a selector or matches no form, or the form does not lead to an http or https address, or it is sent
+    /// `css` is not a selector or matches no form, or the form is not sent to an http or https URL, or it is sent
     /// as `text/plain`.
     pub fn from_form<'a>(
         page: &Page,
@@ -232,7 +232,7 @@ fn unusable(what: &str, value: &str, problem: &str) -> Error {
     Error::input(format!("{what} {value:?}: {problem}"))
 }
 
-/// What can be fed to a crawl: addresses as text, [`Url`]s and [`Request`]s.
+/// Types that can be fed to a crawl: URLs as text, [`Url`]s and [`Request`]s.
 pub trait IntoRequest {
     /// # Errors
     ///

@@ -59,12 +59,12 @@ pub(crate) fn in_words(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
-    for (number, part) in text.split('`').enumerate() {
-        if number > 0 {
+    for (index, part) in text.split('`').enumerate() {
+        if index > 0 {
             out.push('`');
         }
-        // Parts with odd numbers are in backquotes.
-        if number % 2 == 1 {
+        // Parts with odd indexes are in backquotes.
+        if index % 2 == 1 {
             out.push_str(part);
             continue;
         }

@@ -65,9 +65,9 @@ pub fn problem(status: StatusCode, message: &str) -> Response {
     (status, Json(json!({ "error": message }))).into_response()
 }
 
-/// A response with a file of this crate. `kind` is its content type.
-fn file(kind: &'static str, text: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, HeaderValue::from_static(kind))], text).into_response()
+/// A response with a file of this crate.
+fn file(content_type: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(content_type))], text).into_response()
 }
 
 /// Redirects to the live page while the crawl runs, otherwise to its report.
@@ -81,9 +81,9 @@ async fn report(State(app): State<App>) -> Response {
         // The report contains its own content security policy, which allows its inline style and script by their
         // digests.
         Ok(page) => {
-            let kind = HeaderValue::from_static("text/html; charset=utf-8");
+            let content_type = HeaderValue::from_static("text/html; charset=utf-8");
             let policy = HeaderValue::from_static("frame-ancestors 'none'");
-            ([(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, policy)], page).into_response()
+            ([(header::CONTENT_TYPE, content_type), (header::CONTENT_SECURITY_POLICY, policy)], page).into_response()
         }
         Err(why) => problem(StatusCode::SERVICE_UNAVAILABLE, &why),
     }
@@ -176,6 +176,6 @@ async fn control(State(app): State<App>, control: Result<Json<Control>, JsonReje
 
 async fn prometheus(State(app): State<App>) -> Response {
     let latest = app.hub.status_within(MAX_STATUS_AGE).await;
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], metrics::render(latest.status.as_deref())).into_response()
+    let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, content_type)], metrics::render(latest.status.as_deref())).into_response()
 }

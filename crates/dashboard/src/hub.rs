@@ -80,7 +80,7 @@ impl Hub {
     /// The status of the crawl, at most `max_age` old.
     pub async fn status_within(&self, max_age: Duration) -> LatestStatus {
         let called_at = Instant::now();
-        let _turn = self.request_lock.lock().await;
+        let _guard = self.request_lock.lock().await;
         {
             let latest = self.latest.borrow();
             // A status that another client requested since this call is recent too.

@@ -55,7 +55,7 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
 fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-    frontier.set_full_file(2_000);
+    frontier.set_max_file_size(2_000);
     let links = (0..PAGES).map(|page| Link::root(url(page), 5)).collect();
     frontier.put(links).expect("put");
     crawl(&mut frontier, &mut writer, 0);

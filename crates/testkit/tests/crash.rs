@@ -58,7 +58,7 @@ fn run_history(files: &CrashFiles, history: &mut History, start: Commit, commits
     history.model.restart();
     let Ok(opened) = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit) else { return result };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-    frontier.set_full_file(1_500);
+    frontier.set_max_file_size(1_500);
     let (min_growth, min_growth_at_end, min_portion) = snapshots_of(history.seed());
     frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
     frontier.record_created("report.txt").expect("keeps");
@@ -223,7 +223,7 @@ fn a_changed_byte_is_detected() {
     for number in 0..6 {
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 2_500).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-        frontier.set_full_file(2_500);
+        frontier.set_max_file_size(2_500);
         let (min_growth, min_growth_at_end, min_portion) = SNAPSHOT_AT_END;
         frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
         history.model.restart();

@@ -31,7 +31,7 @@ impl Committing {
         let opened =
             open_within(Arc::new(CrashFiles::default()), &CrawlSettings::new(), memory_limit).expect("a new directory");
         let mut frontier = opened.frontier;
-        frontier.set_full_file(3_000);
+        frontier.set_max_file_size(3_000);
         Self { frontier, writer: opened.writer, calls_per_commit, calls: 0 }
     }
 
@@ -124,7 +124,7 @@ fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
             let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
             assert_eq!((opened.resumed, opened.messages.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-            frontier.set_full_file(2_000);
+            frontier.set_max_file_size(2_000);
             // A snapshot only at the end of a run, in one portion.
             frontier.set_snapshots(u64::MAX, 0, 1 << 20);
             history.model.restart();
@@ -152,7 +152,7 @@ fn a_snapshot_taken_during_a_crawl_is_correct() {
         let mut history = History::new(seed);
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-        frontier.set_full_file(4_000);
+        frontier.set_max_file_size(4_000);
         // A snapshot whenever possible, in small portions.
         frontier.set_snapshots(0, 0, 60 + 80 * seed as usize);
         for _ in 0..50 {

@@ -25,7 +25,7 @@ pub struct Job {
     pub slot: u16,
     /// The HTTP version of the lane's host, as far as known.
     pub http: LaneHttp,
-    /// How often a server returned the request without processing it. These do not count as tries.
+    /// How many times a server returned the request without processing it. This does not count as a try.
     pub unprocessed: u8,
     /// Addresses to connect to, in order of preference. None of them is a refused address.
     pub addresses: Arc<[IpAddr]>,

@@ -2,11 +2,11 @@
 //!
 //! Most of a million queues hold a few dozen bytes. With one allocation per queue, allocator overhead and spare
 //! capacity would exceed the contents. Here all bytes are stored in chunks of equal size in one vector. A queue is a
-//! linked list of chunks; any queue can reuse a chunk that was read.
+//! linked list of chunks. When all bytes of a chunk were read, any queue can reuse it.
 //!
 //! Invariant: every chunk is in one chain or in the free list. A [`Chain`] must be emptied before it is dropped.
 
-/// Bytes per chunk. With the index of the next chunk, it has 32 bytes.
+/// Bytes per chunk. A chunk takes 32 bytes, because it also has the index of the next one.
 const CHUNK: usize = 28;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
@@ -21,8 +21,8 @@ struct Chunk {
 /// The chunks of all chains.
 pub(super) struct Chains {
     chunks: Vec<Chunk>,
-    /// The first free chunk.
-    free: u32,
+    /// The index of the first free chunk.
+    first_free: u32,
 }
 
 /// A queue of bytes. An empty one has no chunks.
@@ -50,7 +50,7 @@ impl Chain {
 
 impl Chains {
     pub fn new() -> Self {
-        Self { chunks: Vec::new(), free: NONE }
+        Self { chunks: Vec::new(), first_free: NONE }
     }
 
     /// Memory use in bytes.
@@ -60,10 +60,10 @@ impl Chains {
 
     /// Takes a chunk from the free list, or a new one. The chunk `next` follows it. Returns its index.
     fn allocate(&mut self, next: u32) -> u32 {
-        if let Some(chunk) = self.chunks.get_mut(self.free as usize) {
-            let number = self.free;
-            self.free = std::mem::replace(&mut chunk.next, next);
-            return number;
+        if let Some(chunk) = self.chunks.get_mut(self.first_free as usize) {
+            let index = self.first_free;
+            self.first_free = std::mem::replace(&mut chunk.next, next);
+            return index;
         }
         self.chunks.push(Chunk { bytes: [0; CHUNK], next });
         (self.chunks.len() - 1) as u32
@@ -78,22 +78,22 @@ impl Chains {
 
     /// Appends bytes.
     pub fn push(&mut self, chain: &mut Chain, bytes: &[u8]) {
-        let mut place = (usize::from(chain.read) + chain.len()) % CHUNK;
+        let mut offset = (usize::from(chain.read) + chain.len()) % CHUNK;
         let mut bytes = bytes.iter();
         while bytes.len() > 0 {
             if chain.is_empty() {
-                let number = self.allocate(NONE);
-                (chain.head, chain.tail) = (number, number);
-            } else if place == 0 {
-                let number = self.allocate(NONE);
-                self.chunks[chain.tail as usize].next = number;
-                chain.tail = number;
+                let index = self.allocate(NONE);
+                (chain.head, chain.tail) = (index, index);
+            } else if offset == 0 {
+                let index = self.allocate(NONE);
+                self.chunks[chain.tail as usize].next = index;
+                chain.tail = index;
             }
-            for (free, byte) in self.chunks[chain.tail as usize].bytes[place..].iter_mut().zip(&mut bytes) {
+            for (free, byte) in self.chunks[chain.tail as usize].bytes[offset..].iter_mut().zip(&mut bytes) {
                 *free = *byte;
                 chain.length += 1;
             }
-            place = 0;
+            offset = 0;
         }
     }
 
@@ -101,11 +101,11 @@ impl Chains {
     pub fn prepend(&mut self, chain: &mut Chain, bytes: &[u8]) {
         for byte in bytes.iter().rev() {
             if chain.read == 0 {
-                let number = self.allocate(if chain.is_empty() { NONE } else { chain.head });
+                let index = self.allocate(if chain.is_empty() { NONE } else { chain.head });
                 if chain.is_empty() {
-                    chain.tail = number;
+                    chain.tail = index;
                 }
-                (chain.head, chain.read) = (number, CHUNK as u8);
+                (chain.head, chain.read) = (index, CHUNK as u8);
             }
             chain.read -= 1;
             self.chunks[chain.head as usize].bytes[usize::from(chain.read)] = *byte;
@@ -120,8 +120,8 @@ impl Chains {
         let byte = chunk.bytes[usize::from(chain.read)];
         chain.read += 1;
         if chain.is_empty() || usize::from(chain.read) == CHUNK {
-            let next = std::mem::replace(&mut chunk.next, self.free);
-            self.free = chain.head;
+            let next = std::mem::replace(&mut chunk.next, self.first_free);
+            self.first_free = chain.head;
             (chain.head, chain.read) = (next, 0);
         }
         Some(byte)
@@ -134,11 +134,11 @@ impl Chains {
 
     /// The bytes, in pieces.
     pub fn pieces(&self, chain: &Chain) -> impl Iterator<Item = &[u8]> {
-        let (mut number, mut from, mut left) = (chain.head, usize::from(chain.read), chain.len());
+        let (mut index, mut start, mut remaining) = (chain.head, usize::from(chain.read), chain.len());
         std::iter::from_fn(move || {
-            let chunk = self.chunks.get(number as usize).filter(|_| left > 0)?;
-            let piece = &chunk.bytes[from..CHUNK.min(from + left)];
-            (number, from, left) = (chunk.next, 0, left - piece.len());
+            let chunk = self.chunks.get(index as usize).filter(|_| remaining > 0)?;
+            let piece = &chunk.bytes[start..CHUNK.min(start + remaining)];
+            (index, start, remaining) = (chunk.next, 0, remaining - piece.len());
             Some(piece)
         })
     }

@@ -468,8 +468,8 @@ impl DiskFrontier {
 
     /// For tests: start a new file of the log at this size.
     #[doc(hidden)]
-    pub fn set_full_file(&mut self, size: u64) {
-        self.journal.set_full_file(size);
+    pub fn set_max_file_size(&mut self, size: u64) {
+        self.journal.set_max_file_size(size);
     }
 
     /// Approximate memory use in bytes, without commits being written.

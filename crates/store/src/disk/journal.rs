@@ -70,7 +70,7 @@ impl Journal {
     }
 
     /// For tests: starts a new file at this size.
-    pub fn set_full_file(&mut self, size: u64) {
+    pub fn set_max_file_size(&mut self, size: u64) {
         self.max_file_size = size;
     }
 

@@ -34,11 +34,11 @@ impl Lock {
             StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display()))
         };
         let mut file = open(path, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
-        let until = Instant::now() + ACQUIRE_TIMEOUT;
+        let deadline = Instant::now() + ACQUIRE_TIMEOUT;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(RETRY_INTERVAL),
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(RETRY_INTERVAL),
                 Err(rustix::io::Errno::WOULDBLOCK) => {
                     // If the text cannot be read, the message says "another process".
                     let holder = read_text(&file).unwrap_or_default();
@@ -51,8 +51,8 @@ impl Lock {
                 Err(error) => return Err(failed(error.into())),
             }
         }
-        let found = read_text(&file).map_err(failed)?;
-        if !found.is_empty() && !found.starts_with(TEXT_PREFIX) {
+        let text = read_text(&file).map_err(failed)?;
+        if !text.is_empty() && !text.starts_with(TEXT_PREFIX) {
             let message = format!("{} is not the lock of a crawl; move it, or give another --out", path.display());
             return Err(StoreError::new(StoreErrorKind::Format, message));
         }

@@ -2,8 +2,7 @@
 //!
 //! The first round is at the top of the folder or prefix. Later rounds (`--recrawl`) are in `rounds/N/` with the same
 //! layout. The file `rounds/N.json` exists if round N has begun. It contains the settings of the round, which the
-//! process that creates it decides. All
-//! rounds share the archive.
+//! process that creates it chooses. All rounds share the archive.
 //!
 //! A process holds leases on buckets of hosts. A lease is identified by bucket, epoch (which increases with every lease
 //! of the bucket) and owner (the process). The records that are settled together are a *group* of a segment. Groups are
@@ -348,14 +347,14 @@ impl SegmentStore {
     ) -> io::Result<()> {
         let mut settled: HashMap<(u32, u64, String), u64> = HashMap::new();
         // The final positions include all others.
-        let last = self.round_path(&format!("{SETTLED}/{FINAL}.json"));
+        let final_file = self.round_path(&format!("{SETTLED}/{FINAL}.json"));
         let names = self.list(SETTLED, ".json")?;
-        let names = if names.contains(&last) { vec![last] } else { names };
+        let names = if names.contains(&final_file) { vec![final_file] } else { names };
         for name in names {
             let positions: Vec<Position> = serde_json::from_slice(&self.get_top(&name)?).map_err(io::Error::other)?;
             for (bucket, epoch, owner, last) in positions {
-                let known = settled.entry((bucket, epoch, owner)).or_default();
-                *known = last.max(*known);
+                let max = settled.entry((bucket, epoch, owner)).or_default();
+                *max = last.max(*max);
             }
         }
         for (segment, name) in segments.iter().enumerate() {
