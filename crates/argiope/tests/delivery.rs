@@ -101,7 +101,7 @@ fn a_form_is_not_repeated_for_delivery() {
     let directory = folder.path().join("form.crawl");
     let mut pages = builder(&root, &directory).max_pages(2).follow(|_| false).start_blocking().expect("it starts");
     pages.next().expect("the root");
-    pages.feed([Request::post(&format!("{root}post")).expect("an address").body("x")]).expect("a request");
+    pages.feed([Request::post(&format!("{root}post")).expect("a URL").body("x")]).expect("a request");
     let posts = |web: &RunningWeb| web.log().iter().filter(|request| request.method == "POST").count();
     assert!(web.wait_until(std::time::Duration::from_secs(20), |web| posts(web) == 1));
     assert_eq!(pages.close().expect("it ends well").unread, 1);

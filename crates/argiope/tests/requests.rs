@@ -139,7 +139,7 @@ fn a_long_body_arrives_whole_over_every_version() {
                 (config.http, config.ca_cert) = (http, Some(authority));
             }
         });
-        let request = Request::post(&format!("{root}big")).expect("an address").body(body.clone());
+        let request = Request::post(&format!("{root}big")).expect("a URL").body(body.clone());
         let pages = fetch(builder, vec![request]);
         assert!(pages.iter().all(Page::is_ok) && pages.len() == 1, "{http:?}: {:?}", pages[0].error());
         assert!(posts(&web)[0].body.as_bytes() == body, "{http:?}: {} bytes arrived", posts(&web)[0].body.len());
@@ -151,16 +151,16 @@ fn method_address_and_body_are_the_identity_of_a_request() {
     let site = Site::http("127.5.1.4:0").expect("a loopback address").fallback(Response::html("x"));
     let (web, root) = serve(site);
     let url = format!("{root}form");
-    let form = |text: &str| Request::post(&url).expect("an address").form([("q", text)]);
+    let form = |text: &str| Request::post(&url).expect("a URL").form([("q", text)]);
     let requests = vec![
         form("a"),
         form("b"),
         form("a").user_data("other data is the same request"),
-        Request::get(&url).expect("an address"),
-        Request::get(&url).expect("an address").priority(3),
-        Request::get(&url).expect("an address").method(Method::Put).body("q=a"),
-        Request::get(&url).expect("an address").method(Method::Delete),
-        Request::get(&url).expect("an address").method(Method::Head),
+        Request::get(&url).expect("a URL"),
+        Request::get(&url).expect("a URL").priority(3),
+        Request::get(&url).expect("a URL").method(Method::Put).body("q=a"),
+        Request::get(&url).expect("a URL").method(Method::Delete),
+        Request::get(&url).expect("a URL").method(Method::Head),
     ];
     let pages = fetch(quiet(&root), requests);
     let mut methods: Vec<String> =
@@ -177,7 +177,7 @@ fn a_post_is_not_retried_unless_it_is_marked_idempotent() {
         let site = Site::http("127.5.1.5:0").expect("a loopback address").page("/", Response::html("x"));
         let site = site.page("/reset", Response::reset()).page("/busy", Response::status(503));
         let (web, root) = serve(site);
-        let post = |path: &str, body: &str| Request::post(&format!("{root}{path}")).expect("an address").body(body);
+        let post = |path: &str, body: &str| Request::post(&format!("{root}{path}")).expect("a URL").body(body);
         let requests = vec![post("reset", "once"), post("busy", "once"), post("reset", "often").idempotent()];
         let builder = quiet(&root).configure(|config| (config.engine, config.max_tries) = (engine, 3));
         let pages = fetch(builder, requests);
@@ -198,7 +198,7 @@ fn a_post_gets_a_connection_of_its_own() {
             .page("/", Response::html("x").keep_alive_then_close());
         let (web, root) = serve(site.page("/post", Response::html("y")));
         let builder = quiet(&root).configure(|config| config.engine = engine);
-        let pages = fetch(builder, vec![Request::post(&format!("{root}post")).expect("an address").body("x")]);
+        let pages = fetch(builder, vec![Request::post(&format!("{root}post")).expect("a URL").body("x")]);
         assert!(pages[0].is_ok(), "{engine:?}: {:?}", pages[0].error());
         assert_eq!(posts(&web).len(), 1, "{engine:?}");
     }
@@ -234,7 +234,7 @@ fn a_post_that_was_sent_before_a_crash_is_not_sent_again() {
             let polled = std::future::poll_fn(|context| std::task::Poll::Ready(next.as_mut().poll(context))).await;
             assert!(polled.is_pending(), "there is nothing else to read");
         }
-        let post = Request::post(&hang).expect("an address").user_data(json!({"order": 7}));
+        let post = Request::post(&hang).expect("a URL").user_data(json!({"order": 7}));
         crawl.feed([post.clone().body("first"), post.body("first, but marked").idempotent()]).expect("requests");
         assert!(web.wait_until(Duration::from_secs(20), |web| posts(web).len() == 2), "both are sent");
         // The files as they are now are what a crash would leave.
@@ -283,7 +283,7 @@ fn priority_and_user_data_survive_a_resumed_crawl() {
         let mut crawl = quiet(&root).directory(&directory).max_pages(1).start().await.expect("it starts");
         let requests: Vec<Request> = (0..20_i16)
             .map(|number| {
-                let request = Request::get(&format!("{root}{number}")).expect("an address");
+                let request = Request::get(&format!("{root}{number}")).expect("a URL");
                 request.priority(number % 3 - 1).depth(9 - number as u32 % 2).user_data(json!([number]))
             })
             .collect();
@@ -312,7 +312,7 @@ fn requests_that_cannot_be_sent_are_errors() {
     let (_web, root) = serve(Site::http("127.5.1.9:0").expect("a loopback address").page("/", Response::html("x")));
     block_on(async {
         let crawl = quiet(&root).start().await.expect("it starts");
-        let request = || Request::get(&root).expect("an address");
+        let request = || Request::get(&root).expect("a URL");
         for (request, word) in [
             (request().header("X Y", "1"), "X Y"),
             (request().header("X-Y", "1\r\nX-Z: 2"), "X-Y"),
@@ -434,7 +434,7 @@ fn a_multipart_form_is_sent_as_a_browser_would() {
 fn roots_can_be_requests() {
     let site = Site::http("127.5.2.34:0").expect("an address").fallback(Response::html("<a href=/next>x</a>"));
     let (web, root) = serve(site);
-    let post = |body: &str| Request::post(&format!("{root}search")).expect("an address").body(body);
+    let post = |body: &str| Request::post(&format!("{root}search")).expect("a URL").body(body);
     let folder = tempfile::tempdir().expect("a folder");
     let start = || {
         let builder = Crawl::builder(post("first").user_data(json!({"page": 1})).header("X-Token", "t"));

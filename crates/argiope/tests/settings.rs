@@ -96,7 +96,7 @@ fn messages_about_directories_name_the_builder() {
     let other = start(RobotsPolicy::Obey).expect_err("another policy").to_string();
     assert!(other.contains("use another `directory`, or `fresh` to start over"), "{other}");
     let mut private = Crawl::builder(&root).bodies(argiope::DeliveredBodies::None).start_blocking().expect("it starts");
-    private.feed(["http://10.0.0.1/"]).expect("an address");
+    private.feed(["http://10.0.0.1/"]).expect("a URL");
     let refused = private.find(|page| page.url().as_str() == "http://10.0.0.1/").expect("a page");
     let message = refused.error().map(|failure| failure.message.to_string()).unwrap_or_default();
     assert!(message.contains("`allow_private`"), "{message}");

@@ -51,7 +51,7 @@ fn the_stream_ends_only_after_the_last_fed_link() {
         while let Some(_visit) = crawl.next().await {
             count += 1;
             if count <= 50 {
-                crawl.feed([format!("{root}fed/{count}").as_str()]).expect("an address");
+                crawl.feed([format!("{root}fed/{count}").as_str()]).expect("a URL");
             }
         }
         assert_eq!(count, 2 + 50);
@@ -94,7 +94,7 @@ fn closing_completes_fetches_in_flight() {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
         crawl.next().await.expect("the root");
         for n in 0..1_000 {
-            crawl.feed([format!("{root}many/{n}").as_str()]).expect("an address");
+            crawl.feed([format!("{root}many/{n}").as_str()]).expect("a URL");
         }
         let summary = crawl.close().await.expect("it ended well");
         assert!(matches!(summary.end, End::Interrupted | End::Finished), "{:?}", summary.end);

@@ -50,7 +50,7 @@ impl std::error::Error for BadInput {
 }
 
 impl Error {
-    /// The engine could not start, or a worker thread died.
+    /// The engine could not start, or one of its threads panicked.
     pub fn engine(message: impl Into<Box<str>>, source: Option<io::Error>) -> Self {
         Self { cause: Cause::Engine { message: message.into(), source: source.map(Arc::new) } }
     }
@@ -65,7 +65,7 @@ impl Error {
         Self { cause: Cause::Internal(message.into()) }
     }
 
-    /// An address, a selector, a rule or a request is invalid.
+    /// A URL, a selector, a rule or a request is invalid.
     pub fn input(message: impl Into<String>) -> Self {
         Self { cause: Cause::Input(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(message.into()))) }
     }
@@ -108,7 +108,7 @@ impl Error {
         matches!(self.cause, Cause::Config(_))
     }
 
-    /// An address, a selector, an extraction rule or a request is invalid, or came after the end of the crawl.
+    /// A URL, a selector, an extraction rule or a request is invalid, or came after the end of the crawl.
     pub fn is_input(&self) -> bool {
         matches!(self.cause, Cause::Input(_))
     }
@@ -123,7 +123,7 @@ impl Error {
         matches!(self.cause, Cause::Sink { .. })
     }
 
-    /// The engine could not start, or one of its threads died.
+    /// The engine could not start, or one of its threads panicked.
     pub fn is_engine(&self) -> bool {
         matches!(self.cause, Cause::Engine { .. })
     }
@@ -147,7 +147,7 @@ impl Error {
     pub fn advice(&self) -> &'static str {
         match &self.cause {
             Cause::Config(_) => "correct the setting and start again",
-            Cause::Input(_) => "correct the address, selector, rule or request that the message names",
+            Cause::Input(_) => "correct the URL, selector, rule or request that the message names",
             Cause::Store(_) => "check the crawl directory and its file system; committed pages are safe",
             Cause::Sink { .. } => "correct the sink; start again to resume in a crawl directory",
             Cause::Engine { .. } => "check the limits on threads and open files; start again to resume",

@@ -184,8 +184,8 @@ fn longest_fetches<'a>(lanes: impl Iterator<Item = &'a Lane>, now: Time) -> Vec<
         if oldest.len() >= MAX_CURRENT && oldest.last().is_some_and(|(last, _)| *last <= started) {
             continue;
         }
-        let place = oldest.partition_point(|(other, _)| *other <= started);
-        oldest.insert(place, (started, url));
+        let index = oldest.partition_point(|(other, _)| *other <= started);
+        oldest.insert(index, (started, url));
         oldest.truncate(MAX_CURRENT);
     }
     oldest.iter().map(|(started, url)| CurrentFetch { url: url.as_str().into(), elapsed: now - *started }).collect()
@@ -208,8 +208,8 @@ fn keep_top<T: Ord + Copy>(top: &mut Vec<T>, max_len: usize, entry: T) {
     if top.len() >= max_len && top.last().is_some_and(|last| *last >= entry) {
         return;
     }
-    let place = top.partition_point(|other| *other > entry);
-    top.insert(place, entry);
+    let index = top.partition_point(|other| *other > entry);
+    top.insert(index, entry);
     top.truncate(max_len);
 }
 
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn pages_that_were_not_requested_do_not_count_as_fetched() {
         let visit = |outcome| {
-            let link = Link::root(Url::parse("http://h/").expect("an address"), 1);
+            let link = Link::root(Url::parse("http://h/").expect("a URL"), 1);
             Visit::not_fetched(link, outcome, None, Time::ZERO)
         };
         let mut tally = CrawlTally::default();
@@ -259,7 +259,7 @@ mod tests {
     fn only_the_latest_errors_are_kept() {
         let mut tally = CrawlTally::default();
         for number in 0..3 * MAX_ERRORS {
-            let link = Link::root(Url::parse(&format!("http://h/{number}")).expect("an address"), 1);
+            let link = Link::root(Url::parse(&format!("http://h/{number}")).expect("a URL"), 1);
             tally.count(&Visit::not_fetched(link, Outcome::Failed, None, Time::ZERO));
         }
         assert_eq!(tally.errors.len(), MAX_ERRORS);

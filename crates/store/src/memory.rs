@@ -335,7 +335,7 @@ mod tests {
         let mut frontier = MemoryFrontier::new(7);
         let empty = frontier.bytes();
         let links = (0..1_000).map(|number| {
-            let url = Url::parse(&format!("http://h{number}.example/a/rather/long/path")).expect("an address");
+            let url = Url::parse(&format!("http://h{number}.example/a/rather/long/path")).expect("a URL");
             Link::root(url, 0)
         });
         frontier.put(links.collect()).expect("a frontier in memory does not fail");

@@ -11,7 +11,7 @@ fn settings(pairs: &[(&str, &[&str])]) -> CrawlSettings {
 }
 
 fn link(address: &str, via: Option<&str>) -> Link {
-    let url = |text: &str| Url::parse(text).expect("an address");
+    let url = |text: &str| Url::parse(text).expect("a URL");
     let via = via.map(url);
     Link { url: url(address), via, depth: 1, redirects: 3, tries: 0, kind: LinkKind::Anchor, request: None }
 }

@@ -160,7 +160,7 @@ pub enum FrontierNews {
     Hold(bool),
     /// This process's share of the limit on pages a second.
     Rate(f64),
-    /// This process's share of the limit on requests in flight at one address.
+    /// This process's share of the limit on requests in flight to one IP address.
     PerIp(usize),
 }
 
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_sitemap_and_a_page_at_one_url_have_different_fingerprints() {
-        let url = Url::parse("https://h.example/sitemap.xml").expect("an address");
+        let url = Url::parse("https://h.example/sitemap.xml").expect("a URL");
         let page = link_fingerprint(url.as_ref(), LinkKind::Anchor, 7);
         assert_eq!(page, link_fingerprint(url.as_ref(), LinkKind::Root, 7));
         assert_ne!(page, link_fingerprint(url.as_ref(), LinkKind::SitemapFile, 7));

@@ -149,7 +149,7 @@ mod tests {
     const WAIT: Duration = Duration::from_secs(1);
 
     fn visit(status: Option<u16>, kind: Option<ErrorKind>, retry_after: Option<u64>) -> Visit {
-        let link = Link::root(Url::parse("https://h.example/").expect("an address"), 10);
+        let link = Link::root(Url::parse("https://h.example/").expect("a URL"), 10);
         let mut visit = Visit::bare(link, Purpose::Page, Outcome::Failed, Time::ZERO);
         visit.facts.status = status;
         visit.facts.error = kind.map(|kind| Failure::new(kind, "because"));

@@ -18,7 +18,7 @@ const PARALLEL_READS: usize = 8;
 /// Time between two attempts to read a group.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// A group of records: the number of its segment, its offset and its length.
+/// A group of records: the index of its segment, its offset and its length.
 type GroupKey = (u32, u64, u64);
 
 /// Leased links of a host that are sent to the keeper.

@@ -235,7 +235,7 @@ impl BlockReader {
     }
 
     /// Whether the file ends here with its end mark.
-    pub fn is_at_end(mut self) -> bool {
+    pub fn reached_end(mut self) -> bool {
         self.read == self.block.len() && self.next_block().is_some() && self.block.is_empty()
     }
 }

@@ -484,7 +484,7 @@ mod tests {
         files.create("queue").and_then(|mut file| file.write_at(&out.finish().concat(), 0)).expect("writes");
         let mut from = BlockReader::new(files.open("queue").expect("a file"), 5);
         let read = LaneQueue::decode(&mut from, storage).expect("reads").expect("what was written");
-        assert!(from.is_at_end());
+        assert!(from.reached_end());
         read
     }
 

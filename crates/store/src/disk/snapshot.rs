@@ -317,7 +317,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> R
         included.latest = included.latest.max(position);
     }
     let Some(mark) = read_rest(&mut from, &mut state) else { return Ok(None) };
-    if !from.is_at_end() || start > mark.end || included.latest > mark.end {
+    if !from.reached_end() || start > mark.end || included.latest > mark.end {
         return Ok(None);
     }
     leased.sort_unstable();

@@ -261,7 +261,7 @@ fn the_lowest_free_slot_is_taken_first_and_slots_are_freed_once() {
 #[test]
 fn the_old_robots_txt_is_kept_while_it_is_fetched_again() {
     let mut lane = lane(Pace::Full, |_| {});
-    let origin = crate::Url::parse("https://h.example/").expect("an address").origin();
+    let origin = crate::Url::parse("https://h.example/").expect("a URL").origin();
     let rules = Arc::new(Robots::parse(b"User-agent: *\nDisallow: /", "argiope"));
     lane.ask_robots(&origin);
     assert!(matches!(lane.robots_of(&origin), Some(RobotsState::Requested { old: None })));
@@ -323,7 +323,7 @@ fn an_http1_port_beside_an_http2_port_keeps_its_connections() {
     let config = Config { roots: vec!["https://h.example/".into()], ..Config::default() };
     let rules = config.compile(1).expect("settings");
     let mut lane = Lane::new("h.example".into(), &rules);
-    let url = |text: &str| Url::parse(text).expect("an address");
+    let url = |text: &str| Url::parse(text).expect("a URL");
     let (one, other) = (url("https://h.example/"), url("https://h.example:8443/"));
     lane.update_http(&visit_over(one.as_str(), LaneHttp::Multiplexed, Some(100)));
     assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed, "not known yet");
@@ -345,7 +345,7 @@ fn a_forwarding_proxy_gets_a_connection_for_each_slot() {
     config.http = HttpVersion::Http2;
     let direct = config.compile(1).expect("settings");
     let lane = Lane::new("h.example".into(), &direct);
-    let url = |text: &str| Url::parse(text).expect("an address");
+    let url = |text: &str| Url::parse(text).expect("a URL");
     assert_eq!(lane.http_for(&url("http://h.example/"), &direct), LaneHttp::Unknown, "clear text with prior knowledge");
     config.proxy = Some("http://127.0.0.1:3128".into());
     let proxied = config.compile(1).expect("settings");
