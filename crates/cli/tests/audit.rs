@@ -187,8 +187,8 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
     let crawl = ["crawl", &root, "-d", "d.crawl", "--sitemap", "--with", "links", "--jsonl", "-"];
     let done = argiope(folder.path(), &crawl);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    let told = format!("Sitemaps with faults (1)\n  {cut_url}: ");
-    assert!(text(&done.stderr).contains(&told), "{}", text(&done.stderr));
+    let expected_section = format!("Sitemaps with faults (1)\n  {cut_url}: ");
+    assert!(text(&done.stderr).contains(&expected_section), "{}", text(&done.stderr));
     let records = text(&done.stdout);
     let good = records.lines().find(|line| line.contains("good.xml\",\"status\"")).expect("a record");
     assert!(good.contains("http://other.invalid/x"), "{good}");
@@ -197,7 +197,7 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
         assert!(links.contains(&row), "{row} is missing:\n{links}");
     }
     let report = text(&argiope(folder.path(), &["report", "d.crawl"]).stdout);
-    assert!(report.contains(&told), "{report}");
+    assert!(report.contains(&expected_section), "{report}");
     let found = audit(folder.path(), &["--only", "sitemap-fault"]);
     let pages = found["findings"][0]["pages"].as_array().expect("pages");
     let urls: Vec<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
@@ -205,7 +205,7 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
     // Another scope does not let a sitemap add pages of other sites.
     let requests = web.requests();
     let more = ["crawl", &root, "-d", "d.crawl", "--sitemap", "--scope", "any", "--retry-wait", "1ms"];
-    let said = text(&argiope(folder.path(), &more).stderr);
-    assert!(said.contains("0 more are queued"), "{said}");
+    let stderr = text(&argiope(folder.path(), &more).stderr);
+    assert!(stderr.contains("0 more are queued"), "{stderr}");
     assert_eq!(web.requests(), requests);
 }

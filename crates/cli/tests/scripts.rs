@@ -100,19 +100,19 @@ fn urls_of_a_host_that_stopped_responding_are_requested_by_the_next_run() {
     let web = serve(site);
     run(&["--max-pages", "1"]);
     drop(web);
-    let said = run(&[]);
-    assert!(said.contains("Hosts that stopped responding\n  127.6.9.7: 30 URLs not fetched"), "{said}");
-    assert!(said.contains("to request the URLs of hosts that stopped responding"), "{said}");
+    let stderr = run(&[]);
+    assert!(stderr.contains("Hosts that stopped responding\n  127.6.9.7: 30 URLs not fetched"), "{stderr}");
+    assert!(stderr.contains("to request the URLs of hosts that stopped responding"), "{stderr}");
     let explained =
         argiope(folder.path()).args(["explain", "crawl", &format!("{root}29")]).output().expect("the binary runs");
     let explained = String::from_utf8_lossy(&explained.stdout).into_owned();
     assert!(explained.contains("run the same command"), "{explained}");
 
     let web = serve(site_at(&address));
-    let said = run(&["--max-pages", "31"]);
-    assert!(said.contains("30 URLs of hosts that stopped responding queued again"), "{said}");
-    assert!(said.contains("Finished after") && said.contains("31 pages from 1 host"), "{said}");
-    assert!(!said.contains("Hosts that stopped responding"), "{said}");
+    let stderr = run(&["--max-pages", "31"]);
+    assert!(stderr.contains("30 URLs of hosts that stopped responding queued again"), "{stderr}");
+    assert!(stderr.contains("Finished after") && stderr.contains("31 pages from 1 host"), "{stderr}");
+    assert!(!stderr.contains("Hosts that stopped responding"), "{stderr}");
     let export =
         argiope(folder.path()).args(["export", "crawl", "--format", "jsonl"]).output().expect("the binary runs");
     let text = String::from_utf8(export.stdout).expect("UTF-8");
@@ -120,8 +120,8 @@ fn urls_of_a_host_that_stopped_responding_are_requested_by_the_next_run() {
     assert_eq!(records.len(), 31, "{text}");
     assert!(records.iter().all(|record| record.contains("\"outcome\":\"ok\"")), "{text}");
     let requests = web.requests();
-    let said = run(&[]);
-    assert!(said.contains("this crawl is finished, with 31 pages"), "{said}");
+    let stderr = run(&[]);
+    assert!(stderr.contains("this crawl is finished, with 31 pages"), "{stderr}");
     assert_eq!(web.requests(), requests);
 }
 

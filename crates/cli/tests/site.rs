@@ -207,7 +207,8 @@ fn markdown(directory: &Path) -> Vec<(String, String)> {
     pages
 }
 
-/// The entries of a ZIP file without compression, by name.
+/// The entries of a ZIP file without compression, by name. Each begins with a header of 30 bytes, which has the length of the
+/// name at offset 26 and that of the extra field at 28. The sizes are in the extra field of ZIP64, from offset 4.
 fn zip_entries(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let number = |at: usize, length: usize| {
         bytes[at..at + length].iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)) as usize
@@ -215,7 +216,6 @@ fn zip_entries(bytes: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let (mut at, mut entries) = (0, BTreeMap::new());
     while bytes[at..].starts_with(b"PK\x03\x04") {
         let (name, extra) = (at + 30, at + 30 + number(at + 26, 2));
-        // The sizes are in the ZIP64 field.
         let content = extra + number(at + 28, 2);
         let end = content + number(extra + 4, 8);
         entries.insert(String::from_utf8_lossy(&bytes[name..extra]).into_owned(), bytes[content..end].to_vec());

@@ -193,13 +193,13 @@ fn a_quiet_crawl_prints_only_an_address_that_users_cannot_know() {
     let practice = GraphWeb::serve(plan(20));
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-    for (address, is_told) in [(format!("127.0.0.1:{port}"), false), ("127.0.0.1:0".to_owned(), true)] {
+    for (address, is_printed) in [(format!("127.0.0.1:{port}"), false), ("127.0.0.1:0".to_owned(), true)] {
         let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
         let output = fixture.command(&["--serve", &address]).output().expect("the command was built");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{stderr}");
-        assert_eq!(stderr.contains("serving http://127.0.0.1:"), is_told, "{stderr}");
-        assert_eq!(stderr.is_empty(), !is_told, "{stderr}");
+        assert_eq!(stderr.contains("serving http://127.0.0.1:"), is_printed, "{stderr}");
+        assert_eq!(stderr.is_empty(), !is_printed, "{stderr}");
     }
 }
 

@@ -134,7 +134,7 @@ impl WebCheck {
         targets.sort_unstable();
         targets.dedup();
         targets.retain(|target| self.options.external || self.is_of_site(&target.url));
-        let external = |targets: &[RemoteTarget]| {
+        let count_external = |targets: &[RemoteTarget]| {
             let urls = targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url));
             urls.collect::<HashSet<&str>>().len() as u64
         };
@@ -142,8 +142,8 @@ impl WebCheck {
         if let Some(cache) = &cache {
             uncached.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.full_url()));
         }
-        let requested = external(&uncached);
-        let cached = external(&targets).saturating_sub(requested);
+        let requested = count_external(&uncached);
+        let cached = count_external(&targets).saturating_sub(requested);
         self.request_in_rounds(&uncached)?;
         let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
         let mut faults = RemoteFaults { requested, cached, ..RemoteFaults::default() };

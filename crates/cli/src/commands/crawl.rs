@@ -84,6 +84,7 @@ fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<Ex
         print_message(messages, "note", &format!("{}: {note}", path.display()));
     }
     let is_finished = directory.is_finished();
+    // URLs of hosts that stopped responding are requested again. A recrawl requests all URLs anyway.
     let unreached = if is_finished && config.recrawl { 0 } else { directory.requeue_unreached()? };
     let (counts, pages) = (directory.counts(), directory.pages()?);
     if is_finished && !config.recrawl && unreached == 0 {
@@ -222,8 +223,8 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         }
     };
     // With --quiet, only a port that the system chose is printed: users cannot know it.
-    let is_told = !messages.quiet || config.serve.is_some_and(|address| address.port() == 0);
-    if let Some(server) = server.as_ref().filter(|_| is_told) {
+    let prints_address = !messages.quiet || config.serve.is_some_and(|address| address.port() == 0);
+    if let Some(server) = server.as_ref().filter(|_| prints_address) {
         live.print_line(format_message(messages, "", &serve::address_line(server)));
     }
     let stop = handle.clone();

@@ -130,7 +130,7 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "broken": report.broken_total,
         "broken_links": report.broken.iter().map(broken_value).collect::<Vec<_>>(),
         "failures": failures_value(&report),
-        "lost_hosts": report.lost_hosts().map(|(host, sum)| json!({ "host": host, "urls": sum.failed })).collect::<Vec<_>>(),
+        "lost_hosts": report.lost_hosts().map(|(host, totals)| json!({ "host": host, "urls": totals.failed })).collect::<Vec<_>>(),
         "sitemaps_with_faults": sitemaps_value(&report),
         "duplicates": duplicates_value(&report),
         "changes": report.changes.as_ref().map(changes_value),
@@ -496,8 +496,8 @@ fn append_lost_hosts(text: &mut String, report: &CrawlReport, max_entries: usize
         return;
     }
     text.push_str("\nHosts that stopped responding\n");
-    for (host, sum) in hosts.iter().take(max_entries) {
-        let _ = writeln!(text, "  {}: {} not fetched", visible(host), wording::plural(sum.failed, "URL"));
+    for (host, totals) in hosts.iter().take(max_entries) {
+        let _ = writeln!(text, "  {}: {} not fetched", visible(host), wording::plural(totals.failed, "URL"));
     }
     append_omitted_entries(text, hosts.len() as u64, hosts.len().min(max_entries));
 }

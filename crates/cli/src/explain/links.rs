@@ -38,7 +38,7 @@ impl UnfollowedReason {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkingPage {
     pub depth: u32,
-    /// The page forbids following its links.
+    /// Whether the page forbids following its links.
     pub nofollow: bool,
 }
 
@@ -82,24 +82,24 @@ pub fn unfollowed(
     rules: Option<&Rules>,
 ) -> Result<Vec<UnfollowedReason>, ReadError> {
     let follows_nofollow = rules.is_some_and(|rules| rules.follow_nofollow);
-    let (mut reasons, mut has_followed) = (BTreeSet::new(), false);
+    let (mut reasons, mut has_followed_link) = (BTreeSet::new(), false);
     graph.pages(|page| {
-        let Some(linking) = pages.get(page.source) else { return Ok::<(), ReadError>(()) };
+        let Some(linking_page) = pages.get(page.source) else { return Ok::<(), ReadError>(()) };
         for edge in page.edges().filter(|edge| edge.target == url) {
             let is_asset = edge.kind == argiope_core::LinkKind::Asset;
             if page.is_sitemap {
                 reasons.insert(UnfollowedReason::OtherSite);
-            } else if (edge.nofollow || linking.nofollow) && !follows_nofollow {
+            } else if (edge.nofollow || linking_page.nofollow) && !follows_nofollow {
                 reasons.insert(UnfollowedReason::Nofollow);
             } else if is_asset && !rules.is_some_and(|rules| rules.assets) {
                 reasons.insert(UnfollowedReason::Asset);
             } else if edge.kind.is_page() || is_asset {
-                has_followed = true;
+                has_followed_link = true;
             } else {
                 reasons.insert(UnfollowedReason::OnlyRecorded);
             }
         }
         Ok(())
     })?;
-    Ok(if has_followed { Vec::new() } else { reasons.into_iter().collect() })
+    Ok(if has_followed_link { Vec::new() } else { reasons.into_iter().collect() })
 }

@@ -164,18 +164,19 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     };
     let host = HostExplanation { backoff_until: note.rest, crawl_delay, ..found.host };
     let redirects = match &url_state {
-        UrlState::Settled(line, _) => source.redirects(found.url.as_str(), line)?,
+        UrlState::Settled(record, _) => source.redirects(found.url.as_str(), record)?,
         _ => RedirectPath::default(),
     };
-    let is_given_up = |line: &StoredRecord| line.error.as_ref().is_some_and(argiope_core::Failure::is_given_up);
+    let is_given_up = |record: &StoredRecord| record.error.as_ref().is_some_and(argiope_core::Failure::is_given_up);
     let is_requested_again =
-        matches!((&source, &url_state), (Source::Directory(_), UrlState::Settled(line, _)) if is_given_up(line));
+        matches!((&source, &url_state), (Source::Directory(_), UrlState::Settled(record, _)) if is_given_up(record));
     let mut graph = source.into_graph()?;
     let referrers = graph.referrers_of(found.url.as_str(), MAX_REFERRERS).map_err(ReadError::from)?;
+    // Without a known link, the URL is judged as one on the page of a root.
     let (mut depth, mut unfollowed) = (known_depth.unwrap_or(1), Vec::new());
     if known_depth.is_none() && !referrers.first.is_empty() {
         let pages = links::linking_pages(directory, &referrers.first)?;
-        // The depth that the link would have had: pages are crawled from the root outwards.
+        // The depth that the crawl would have given to the URL: that of the first link to it.
         depth = pages.values().map(|page| page.depth.saturating_add(1)).min().unwrap_or(1);
         unfollowed = links::unfollowed(&mut graph, found.url.as_str(), &pages, rules.as_ref())?;
     }
@@ -249,9 +250,9 @@ impl<'a> Source<'a> {
 
     /// Follows the redirect of a record as far as the crawl knows it. The results of many machines have no index, so
     /// only the first redirect is known there.
-    fn redirects(&mut self, url: &str, line: &StoredRecord) -> Result<RedirectPath, ReadError> {
+    fn redirects(&mut self, url: &str, record: &StoredRecord) -> Result<RedirectPath, ReadError> {
         let mut path = RedirectPath::default();
-        let (Self::Directory(tracer), Some(mut next)) = (self, line.redirect.clone()) else { return Ok(path) };
+        let (Self::Directory(tracer), Some(mut next)) = (self, record.redirect.clone()) else { return Ok(path) };
         while path.urls.len() < MAX_HOPS {
             if next == url || path.urls.contains(&next) {
                 path.back_to = Some(next);

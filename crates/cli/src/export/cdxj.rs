@@ -35,7 +35,7 @@ pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     cdxj_moved(directory, out, |_| None)
 }
 
-/// The index of an archive some of whose records were moved. `moved` gives their new places.
+/// Writes the index of an archive of which some records were moved. `moved` returns the new location of such a record.
 pub fn cdxj_moved(
     directory: &Path,
     out: &mut dyn Write,

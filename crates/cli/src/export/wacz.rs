@@ -17,6 +17,8 @@ use super::archived::{self, ArchivedPages};
 use super::zip::{EntryDigest, ZipWriter};
 use crate::records::{self, ReadError};
 
+/// The first byte of a zstd frame. A gzip member begins with another byte.
+const ZSTD_FIRST_BYTE: u8 = 0x28;
 /// Stands for a time that is not known.
 const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 
@@ -37,6 +39,7 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         zip.add(path, digest, content)
     };
     let files = ArchiveFiles::new(directory);
+    // The new location of each record that is recompressed, by its file and offset in the crawl directory.
     let mut moved = HashMap::new();
     for (file, length) in archives(directory)? {
         let mut content = files.open_whole(&file)?;
@@ -46,15 +49,15 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
             // Replay programs read gzip only.
             Some(stem) => {
                 let gzip_name = format!("{stem}-zst.warc.gz");
-                let (mut copy, places) = recompressed(content.take(length), &gzip_name)?;
-                moved.extend(places.into_iter().map(|(offset, place)| ((file.clone(), offset), place)));
+                let (mut copy, locations) = recompressed(content.take(length), &gzip_name)?;
+                moved.extend(locations.into_iter().map(|(offset, location)| ((file.clone(), offset), location)));
                 let name = gzip_name.rsplit('/').next().unwrap_or(&gzip_name);
                 add(&mut zip, &format!("archive/{name}"), &mut copy, u64::MAX)?;
             }
         }
     }
     let mut index = BufWriter::new(tempfile::tempfile()?);
-    super::cdxj::cdxj_moved(directory, &mut index, |place| moved.get(&(place.file.clone(), place.offset)).cloned())?;
+    super::cdxj::cdxj_moved(directory, &mut index, |old| moved.get(&(old.file.clone(), old.offset)).cloned())?;
     let (mut pages, started) = pages(directory)?;
     let mut index = index.into_inner().map_err(io::IntoInnerError::into_error)?;
     add(&mut zip, "indexes/index.cdx", &mut index, u64::MAX)?;
@@ -78,18 +81,17 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Copies an archive to a temporary file in which every record is a gzip member. Returns the file, and for each offset of
-/// a record in the original its place in the file, which has this name.
+/// Copies an archive to a temporary file in which every record is a gzip member. Returns the file and the new
+/// location of each record, by its offset in the original. `name` is the name of the file in these locations.
 fn recompressed(archive: impl Read, name: &str) -> io::Result<(File, HashMap<u64, WarcLocation>)> {
     let mut archive = CountingReader { inner: BufReader::new(archive), count: 0 };
     let mut out = BufWriter::new(tempfile::tempfile()?);
-    let (mut places, mut end) = (HashMap::new(), 0);
+    let (mut locations, mut end) = (HashMap::new(), 0);
     loop {
         let start = archive.count;
         let is_zstd = match archive.fill_buf()? {
             [] => break,
-            // The first byte of a zstd frame; a gzip member begins with another one.
-            [first, ..] => *first == 0x28,
+            [first, ..] => *first == ZSTD_FIRST_BYTE,
         };
         let mut member = GzEncoder::new(Vec::new(), Compression::default());
         if is_zstd {
@@ -102,11 +104,11 @@ fn recompressed(archive: impl Read, name: &str) -> io::Result<(File, HashMap<u64
             return Err(io::Error::other(format!("no record at byte {start}")));
         }
         let length = member.len() as u64;
-        places.insert(start, WarcLocation { file: name.to_owned(), offset: end, length, payload: None });
+        locations.insert(start, WarcLocation { file: name.to_owned(), offset: end, length, payload: None });
         end += length;
         out.write_all(&member)?;
     }
-    Ok((out.into_inner().map_err(io::IntoInnerError::into_error)?, places))
+    Ok((out.into_inner().map_err(io::IntoInnerError::into_error)?, locations))
 }
 
 /// Counts the bytes that are consumed from a reader.

@@ -217,7 +217,7 @@ pub struct HostTotals {
     pub broken: u64,
     /// Sum of all response times.
     pub time: Duration,
-    /// URLs without a response, for reasons of their own or because the host could not be reached.
+    /// URLs without a response, because of an error of their own or because the host could not be reached.
     pub failed: u64,
     pub has_responded: bool,
     /// Whether the host could not be reached at some time.
@@ -381,7 +381,7 @@ impl CrawlReport {
         members
     }
 
-    /// Adds a sitemap that could not be read to its end, unless it may not exist.
+    /// Adds a sitemap that could not be read to its end, unless its URL may be a guess.
     pub fn add_sitemap(&mut self, note: SitemapNote) {
         if note.may_be_guess {
             return;
@@ -447,7 +447,7 @@ impl CrawlReport {
 
     /// The hosts that responded first and could not be reached later.
     pub fn lost_hosts(&self) -> impl Iterator<Item = (&str, &HostTotals)> {
-        self.hosts.iter().filter(|(_, sum)| sum.stopped_responding()).map(|(host, sum)| (&**host, sum))
+        self.hosts.iter().filter(|(_, totals)| totals.stopped_responding()).map(|(host, totals)| (&**host, totals))
     }
 
     /// Pages per second over the whole crawl.

@@ -13,7 +13,8 @@ pub struct SitemapNote {
     pub fault: BrokenReason,
     /// Whether a part of it was used.
     pub is_used: bool,
-    /// Whether it may not exist: with `--sitemap`, `/sitemap.xml` is tried even if no robots.txt names it.
+    /// Whether it is a missing `/sitemap.xml`. With `--sitemap`, this URL is requested even if no robots.txt names it, so that
+    /// the site may not have claimed to have a sitemap.
     pub may_be_guess: bool,
 }
 
@@ -48,6 +49,6 @@ impl SitemapNote {
             BrokenReason::Status(status) => status.to_string(),
             BrokenReason::Failure(failure) => failure.to_string(),
         };
-        if self.is_used { format!("{fault}; read up to there") } else { fault }
+        if self.is_used { format!("{fault}; the part before it was used") } else { fault }
     }
 }
