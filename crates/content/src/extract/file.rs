@@ -35,6 +35,7 @@ struct Reader<'a> {
 /// A key, its position in the file, and its value.
 type Entry<'t> = (&'t str, usize, &'t DeValue<'t>);
 
+/// Parses a rules file. `name` is its name in error messages.
 pub(super) fn parse(text: &str, name: &str) -> Result<Extraction, RuleError> {
     let reader = Reader { text, name };
     if text.len() > MAX_FILE_BYTES {
@@ -80,9 +81,9 @@ impl Reader<'_> {
         let mut fields = Vec::new();
         for (key, at, value) in entries(table) {
             let (name, many) = key.strip_suffix("[]").map_or((key, false), |name| (name, true));
-            let full = if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") };
+            let full_name = if outer.is_empty() { name.to_owned() } else { format!("{outer}.{name}") };
             check_name(name).map_err(|message| self.error(at, "", message))?;
-            let mut field = self.field(value, at, &full, !outer.is_empty())?;
+            let mut field = self.field(value, at, &full_name, !outer.is_empty())?;
             field.name = name.to_owned();
             field.many |= many;
             fields.push(field);
@@ -122,6 +123,7 @@ impl Reader<'_> {
                 ));
             }
         };
+        // Except for `many`, each value has its position in the file, for error messages.
         let (mut select, mut kind, mut format, mut decimal, mut many, mut items) = (None, None, None, None, None, None);
         for (key, at, value) in entries(table) {
             match key {
@@ -179,6 +181,7 @@ impl Reader<'_> {
         Ok(field)
     }
 
+    /// The type of a field's value. `kind`, `format` and `decimal` are the settings of the field with their positions.
     fn coercion(
         &self,
         name: &str,
@@ -208,6 +211,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Compiles a regular expression.
     fn pattern(&self, written: &str, at: usize, field: &str) -> Result<Regex, RuleError> {
         let built = regex::RegexBuilder::new(written).size_limit(4 << 20).build();
         built.map_err(|error| {

@@ -14,15 +14,15 @@ const MIN_ARTICLE: u32 = 200;
 /// The nodes of the elements with the main content, in the order of the page. Also flags nodes within them in `removed`.
 pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -> Vec<u32> {
     let body = page.root().children().find(|element| element.name_id() == names::BODY).unwrap_or(page.root());
-    let all = measure.text(body);
+    let all = measure.text(body); // the number of characters of the page
     if let Some(article) = declared_article(page, measure, removed, all) {
         prune(article, measure, removed);
         return vec![article.node];
     }
     let roots = best_scored(body, measure, removed);
     let found: u32 = roots.iter().map(|&root| measure.text(page.element(root))).sum();
-    // If sentences are a small part of the page, it is an index or a shop: keep everything except boilerplate.
     let commas: u32 = roots.iter().map(|&root| measure.commas(page.element(root))).sum();
+    // Text with commas, at least a tenth of the page; or any text that is at least two fifths of the page.
     let is_article = found >= 500 && commas >= 4 && found * 10 >= all;
     if is_article || (found >= MIN_ARTICLE && found * 5 >= all * 2) {
         for &root in &roots {
@@ -30,6 +30,7 @@ pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -
         }
         return roots;
     }
+    // The page is an index or a shop: keep everything except boilerplate.
     let main = page.root().descendants().find(|element| {
         let is_main =
             element.name_id() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
@@ -68,6 +69,7 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
         }
         candidates.push(element);
         let weight = if is_article_body { text * 2 } else { text };
+        // An element within the best one so far is not better.
         let is_better = |(best_weight, outer): (u32, Element<'_>)| {
             weight > best_weight && !(element.node < outer.end() && element.node > outer.node)
         };
@@ -76,7 +78,7 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
         }
     }
     if let Some((_, element)) = best {
-        if let Some(thread) = thread(element, &candidates, measure) {
+        if let Some(thread) = thread_around(element, &candidates, measure) {
             return Some(thread);
         }
         let is_body = element.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"));
@@ -99,7 +101,7 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
 }
 
 /// The element around all posts of a thread, if `post` is one of them: other elements of the same class contain text too.
-fn thread<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) -> Option<Element<'a>> {
+fn thread_around<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) -> Option<Element<'a>> {
     let class = post.raw_attribute("class")?;
     let is_apart = |other: &Element<'_>| other.end() <= post.node || other.node >= post.end();
     let is_peer = |other: &&Element<'_>| is_apart(other) && other.raw_attribute("class") == Some(class);

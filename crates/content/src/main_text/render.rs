@@ -26,7 +26,7 @@ pub(super) fn render(
         writer.element(page.element(root));
         writer.flush();
     }
-    // A rule at the end separates the content from what was omitted.
+    // A horizontal rule at the end separates the content from what was omitted.
     while is_markdown && let Some(rest) = writer.out.strip_suffix("\n\n---") {
         writer.out.truncate(rest.len());
     }
@@ -109,8 +109,10 @@ impl<'a> Writer<'a> {
             }
             match (&marker, index) {
                 (Some(marker), 0) => {
-                    let outer = self.prefixes.len().saturating_sub(usize::from(!marker.starts_with('#')));
-                    self.out.push_str(&self.prefixes.get(..outer).unwrap_or(&[]).concat());
+                    // A list marker replaces the last prefix. The hashes of a heading do not.
+                    let is_list_marker = !marker.starts_with('#');
+                    let kept = self.prefixes.len().saturating_sub(usize::from(is_list_marker));
+                    self.out.push_str(&self.prefixes.get(..kept).unwrap_or(&[]).concat());
                     self.out.push_str(marker);
                 }
                 _ if line.is_empty() => self.out.push_str(self.prefixes.concat().trim_end()),
@@ -136,6 +138,7 @@ impl<'a> Writer<'a> {
         let mut lines = String::with_capacity(text.len() + 8);
         for (index, line) in text.split('\n').enumerate() {
             if index > 0 {
+                // Two spaces before a line feed are a line break in Markdown.
                 lines.push_str("  \n");
             }
             let line = line.trim();

@@ -1,14 +1,14 @@
 //! Raw text elements: where they end, and the special rules of scripts.
 //!
 //! Within a script, `<!--` begins a section up to `-->`. In this section, a `<script` and its `</script` are text. Pages
-//! rely on that, so all three levels of the standard are implemented.
+//! rely on that, so all three escape levels of the standard are implemented.
 
 use memchr::{memchr, memchr2};
 
 use super::tokenizer::{ends_name, starts_with};
 
 /// Whether `bytes`, from a `<` on, are the end tag of `name`; `None` if there are too few bytes to decide.
-pub fn end_tag(bytes: &[u8], name: &[u8]) -> Option<bool> {
+pub fn is_end_tag(bytes: &[u8], name: &[u8]) -> Option<bool> {
     is_tag(bytes, b"</", name)
 }
 
@@ -79,21 +79,23 @@ impl ScriptState {
         // The new state, and the number of bytes that are consumed.
         let (level, dashes, length) = match self.level {
             Level::Plain => {
-                if end_tag(bytes, name)? {
+                if is_end_tag(bytes, name)? {
                     return Some(ScriptStep::EndTag);
                 }
                 // The dashes of `<!--` count, because `<!-->` is a complete section.
-                if starts_with(bytes, b"<!--")? { (Level::Escaped, 2, 4) } else { (Level::Plain, 0, 1) }
+                if starts_with(bytes, b"<!--")? { (Level::Escaped, 2, b"<!--".len()) } else { (Level::Plain, 0, 1) }
             }
             Level::Escaped => {
-                if end_tag(bytes, name)? {
+                if is_end_tag(bytes, name)? {
                     return Some(ScriptStep::EndTag);
                 }
-                if is_tag(bytes, b"<", b"script")? { (Level::DoubleEscaped, 0, 8) } else { (Level::Escaped, 0, 1) }
+                // The byte that ends the name is consumed too.
+                let length = b"<script".len() + 1;
+                if is_tag(bytes, b"<", b"script")? { (Level::DoubleEscaped, 0, length) } else { (Level::Escaped, 0, 1) }
             }
             Level::DoubleEscaped => {
-                if end_tag(bytes, b"script")? {
-                    (Level::Escaped, 0, 9)
+                if is_end_tag(bytes, b"script")? {
+                    (Level::Escaped, 0, b"</script".len() + 1)
                 } else {
                     (Level::DoubleEscaped, 0, 1)
                 }

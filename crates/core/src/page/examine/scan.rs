@@ -1,7 +1,7 @@
 //! Finds the ends of tags, comments and document types.
 //!
 //! Each of the three has a small state machine that continues across chunks. Nearly all tags are complete within one
-//! chunk; for them the faster [`whole_tag`] searches for delimiters instead of reading every byte.
+//! chunk. For them, [`whole_tag`] is faster: it searches for delimiters instead of reading every byte.
 //!
 //! Invariant: [`whole_tag`] and [`TagScan`] find the same end.
 
@@ -18,10 +18,10 @@ const SPACE: u8 = 8;
 
 /// The flags of each byte.
 const FLAGS: [u8; 256] = {
-    let mut ends = [0; 256];
+    let mut flags = [0; 256];
     let mut byte = 0;
     while byte < 128 {
-        ends[byte] = match byte as u8 {
+        flags[byte] = match byte as u8 {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0C => ENDS_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED | SPACE,
             b'>' => ENDS_NAME | ENDS_ATTRIBUTE_NAME | ENDS_UNQUOTED,
             b'/' => ENDS_NAME | ENDS_ATTRIBUTE_NAME,
@@ -30,26 +30,31 @@ const FLAGS: [u8; 256] = {
         };
         byte += 1;
     }
-    ends
+    flags
 };
 
-/// The first position at or after `from` whose byte has one of the flags, or none of them if `has_flags` is false.
-fn position_of(bytes: &[u8], from: usize, flags: u8, has_flags: bool) -> Option<usize> {
+/// The first position at or after `from` whose byte has one of the flags.
+fn find_flags(bytes: &[u8], from: usize, flags: u8) -> Option<usize> {
     let rest = bytes.get(from..)?;
-    let found = rest.iter().position(|&byte| (FLAGS[usize::from(byte)] & flags != 0) == has_flags)?;
-    Some(from + found)
+    Some(from + rest.iter().position(|&byte| FLAGS[usize::from(byte)] & flags != 0)?)
 }
 
-/// Like [`position_of`] with `has_flags`, but fast if the position is within the first eight bytes, as for nearly all
-/// names. Only white space, `/`, `=` and `>` have flags.
+/// The first position at or after `from` whose byte is not white space.
+fn skip_space(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    Some(from + rest.iter().position(|&byte| FLAGS[usize::from(byte)] & SPACE == 0)?)
+}
+
+/// Like [`find_flags`], but faster if the position is within the first eight bytes, as it is for nearly all names. Only
+/// white space, `/`, `=` and `>` have flags.
 #[inline]
-fn seek_end(bytes: &[u8], from: usize, flags: u8) -> Option<usize> {
+fn find_flags_near(bytes: &[u8], from: usize, flags: u8) -> Option<usize> {
     let near = swar::first(bytes.get(from..)?)
         .and_then(|word| swar::place(swar::below(word, b'0') | swar::equal(word, b'=') | swar::equal(word, b'>')));
     match near.map(|near| from + near) {
         // Other bytes below `0`, such as a hyphen, have no flags.
         Some(near) if FLAGS[usize::from(*bytes.get(near)?)] & flags != 0 => Some(near),
-        _ => position_of(bytes, from, flags, true),
+        _ => find_flags(bytes, from, flags),
     }
 }
 
@@ -68,7 +73,7 @@ pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
 /// The end of a tag's name.
 #[inline]
 pub fn name_end(bytes: &[u8]) -> Option<usize> {
-    seek_end(bytes, 0, ENDS_NAME)
+    find_flags_near(bytes, 0, ENDS_NAME)
 }
 
 /// Finds the end of a tag: the position of its `>`, and whether it is self-closing. `bytes` starts after the tag's
@@ -91,17 +96,17 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
             }
             at += 1;
         }
-        at = seek_end(bytes, at + 1, ENDS_ATTRIBUTE_NAME)?;
-        let after = if bytes.get(at) == Some(&b'=') { at } else { position_of(bytes, at, SPACE, false)? };
+        at = find_flags_near(bytes, at + 1, ENDS_ATTRIBUTE_NAME)?;
+        let after = if bytes.get(at) == Some(&b'=') { at } else { skip_space(bytes, at)? };
         if bytes.get(after) != Some(&b'=') {
             at = after;
             continue;
         }
-        at = position_of(bytes, after + 1, SPACE, false)?;
+        at = skip_space(bytes, after + 1)?;
         match bytes.get(at)? {
             quote @ (b'"' | b'\'') => at += 2 + find(*quote, bytes.get(at + 1..)?)?,
             b'>' => return Some((at, false)),
-            _ => at = position_of(bytes, at, ENDS_UNQUOTED, true)?,
+            _ => at = find_flags(bytes, at, ENDS_UNQUOTED)?,
         }
     }
 }

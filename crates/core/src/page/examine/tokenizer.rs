@@ -336,7 +336,7 @@ impl Tokenizer {
         match self.mode {
             TextMode::Markup | TextMode::Captured => self.decide_markup(bytes, handler),
             TextMode::RcData | TextMode::RawText | TextMode::CapturedRawText => {
-                match raw_text::end_tag(bytes, &self.raw_name) {
+                match raw_text::is_end_tag(bytes, &self.raw_name) {
                     None => Opening::Undecided,
                     Some(true) => Opening::Tag,
                     Some(false) => Opening::Text,
