@@ -135,8 +135,8 @@ impl Directory {
         self.frontier.requeue_failed_roots()
     }
 
-    /// Queues the links again that failed because their host stopped responding; returns how many. In a recrawl, the
-    /// next round requests them again, so that each page is compared once in a round.
+    /// Queues the links again that failed because their host stopped responding; returns how many. Does nothing in a
+    /// recrawl: each page is compared once in a round, and the next round requests them again.
     pub fn requeue_unreached(&mut self) -> Result<u64, StoreError> {
         let progress = self.progress()?;
         if progress.unreached == 0 || self.frontier.is_recrawl() {

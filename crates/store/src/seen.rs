@@ -35,10 +35,11 @@ const MIN_WIDTH: usize = 5;
 const MAX_WIDTH: usize = 8;
 /// Sets with fewer bytes than this are not prefetched, because they fit into the cache.
 const MIN_PREFETCHED: usize = 2 << 20;
-/// How many slots are loaded at a time.
+/// How many fingerprints are computed before their slots are loaded.
 const PREFETCHED: usize = 64;
-/// The cache lines that most searches and insertions read.
+/// How many cache lines are loaded for each fingerprint. Most searches and insertions read no more.
 const SEARCHED_LINES: usize = 3;
+/// Bytes per cache line.
 const CACHE_LINE: usize = 64;
 /// How many slots are copied at a time when the table grows.
 const BLOCK: usize = 256;
@@ -86,6 +87,7 @@ impl Table {
             && *len <= slots.len() / width
     }
 
+    /// The number of slots, without the padding.
     fn slot_count(&self) -> usize {
         self.slots.len().saturating_sub(MAX_WIDTH - self.width) / self.width
     }
@@ -157,10 +159,11 @@ impl SeenSet {
         // The sum depends on all loads, so that the compiler does not remove them.
         let (mut numbers, mut sum) = ([0; PREFETCHED], 0_u8);
         loop {
-            // Computing a fingerprint takes too many instructions for the loads to overlap, so that comes first.
+            // Fingerprints are computed first, because that takes many instructions, and loads between them would not
+            // overlap.
             let mut count = 0;
-            for (place, fingerprint) in numbers.iter_mut().zip(&mut fingerprints) {
-                *place = as_stored(fingerprint);
+            for (number, fingerprint) in numbers.iter_mut().zip(&mut fingerprints) {
+                *number = as_stored(fingerprint);
                 count += 1;
             }
             for &number in numbers.iter().take(count) {
@@ -339,16 +342,16 @@ impl Shard {
         self.step = step(homes);
     }
 
-    /// The narrowest slots from `least` on, narrower than now, that can hold all numbers in a table with this many
-    /// homes.
-    fn narrowest(&self, homes: usize, least: usize) -> Option<usize> {
-        let (mut end, mut farthest) = (0, 0);
+    /// The smallest width of a slot that is enough for all numbers in a table with this many homes, from `min_width` to
+    /// less than the current width.
+    fn narrowest(&self, homes: usize, min_width: usize) -> Option<usize> {
+        let (mut end, mut max_distance) = (0, 0);
         for number in self.iter() {
             let home = home(number, homes);
-            farthest = farthest.max(end.max(home) - home);
+            max_distance = max_distance.max(end.max(home) - home);
             end = end.max(home) + 1;
         }
-        (least..self.table.width).find(|width| reach(homes, *width) > farthest)
+        (min_width..self.table.width).find(|width| reach(homes, *width) > max_distance)
     }
 
     /// Rearranges the slots for more homes.
@@ -414,8 +417,8 @@ fn step(homes: usize) -> u64 {
 
 /// The home of a number: its value scaled to the number of homes.
 fn home(number: u64, homes: usize) -> usize {
-    let within = number << SHARD_BITS;
-    ((u128::from(within) * homes as u128) >> 64) as usize
+    let without_shard = number << SHARD_BITS;
+    ((u128::from(without_shard) * homes as u128) >> 64) as usize
 }
 
 #[cfg(test)]

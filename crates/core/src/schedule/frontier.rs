@@ -40,11 +40,11 @@ pub struct LinkRef<'a> {
     pub tries: u8,
     pub kind: LinkKind,
     pub request: Option<&'a Arc<CustomRequest>>,
-    /// The fingerprint of the URL, if it is known.
+    /// The fingerprint of the URL, if it was already computed.
     pub hash: Option<UrlHash>,
 }
 
-/// The fingerprint of a URL for one key.
+/// The fingerprint of a URL. It depends on the key of the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UrlHash {
     pub key: u64,

@@ -57,7 +57,7 @@ pub struct FleetFrontier {
     received: u64,
     /// How many bytes this process may receive, since it joined; `None` without a byte limit.
     max_received: Option<u64>,
-    /// How many of these bytes no settled record has: those of attempts that were retried.
+    /// Bytes of retried attempts that no settled record includes yet.
     retried: u64,
     /// Whether [`FrontierNews::Hold`] stops requests, because this process has received `max_received` bytes.
     is_holding: bool,
@@ -215,9 +215,9 @@ impl FleetFrontier {
         let mut received = 0;
         if self.max_received.is_some() {
             let outline = serde_json::from_slice::<RecordOutline<'_>>(record).ok();
-            let own = outline.and_then(|record| record.bytes_wire).unwrap_or(0);
-            self.received += own;
-            received = own + std::mem::take(&mut self.retried);
+            let record_bytes = outline.and_then(|record| record.bytes_wire).unwrap_or(0);
+            self.received += record_bytes;
+            received = record_bytes + std::mem::take(&mut self.retried);
         }
         if is_page {
             self.shared.pages.fetch_add(1, Ordering::Relaxed);

@@ -34,7 +34,7 @@ struct FailureRecord {
     error: Option<Failure>,
 }
 
-/// Links whose host stopped responding.
+/// Failed links of hosts that stopped responding.
 #[derive(Debug, Default)]
 pub struct UnreachedLinks {
     /// Lanes and positions of the links that are not queued again yet.
@@ -233,11 +233,11 @@ impl DiskFrontier {
         Ok(requeued)
     }
 
-    /// The links of the current round to request again because their host stopped responding: all that failed of a host
-    /// that responded before.
+    /// The links of the current round to request again because their host stopped responding: all failed links of a
+    /// host that responded before and could not be reached later.
     pub fn unreached_links(&mut self) -> Result<UnreachedLinks, StoreError> {
         let start = self.rounds.map_or(0, |(start, _)| start);
-        let (mut failed, mut responding, mut lost) = (Vec::new(), HashSet::new(), HashSet::new());
+        let (mut failed, mut responding, mut unreachable) = (Vec::new(), HashSet::new(), HashSet::new());
         let mut fetched_failures = HashSet::new();
         self.journal.walk(|position, record| {
             let Record::FinalOutcome { lane, link, outcome, line, .. } = record else { return Ok(()) };
@@ -251,7 +251,7 @@ impl DiskFrontier {
                     let Ok(record) = serde_json::from_slice::<FailureRecord>(line) else { return Ok(()) };
                     let Some(error) = record.error else { return Ok(()) };
                     if error.concerns_host() {
-                        lost.insert(lane);
+                        unreachable.insert(lane);
                     }
                     let is_fetched = !error.concerns_host() || (error.is_given_up() && record.tries > 0);
                     if is_fetched && line.starts_with(PAGE) {
@@ -263,13 +263,13 @@ impl DiskFrontier {
             }
             Ok(())
         })?;
-        failed.retain(|(_, lane)| lost.contains(lane) && responding.contains(lane));
+        failed.retain(|(_, lane)| unreachable.contains(lane) && responding.contains(lane));
         let is_failed = |outcome, line: &[u8]| match outcome {
             Outcome::Failed => true,
             Outcome::Robots => contains(line, br#""error":{"#),
             _ => false,
         };
-        let mut links: Vec<(LaneId, u64)> = self.still(failed, is_failed)?.into_values().collect();
+        let mut links: Vec<(LaneId, u64)> = self.filter_by_last_outcome(failed, is_failed)?.into_values().collect();
         // In descending order: portions are taken from the end.
         links.sort_unstable_by_key(|(_, position)| Reverse(*position));
         let fetched = links.iter().filter(|(_, position)| fetched_failures.contains(position)).count() as u64;
@@ -290,9 +290,9 @@ impl DiskFrontier {
         Ok(is_left)
     }
 
-    /// Of these settled links, those whose last outcome satisfies `is_wanted`: others were queued again later. The key
-    /// is the fingerprint of the link, the value its lane and position.
-    fn still(
+    /// The settled links whose last outcome satisfies `is_wanted`. Some of the given links may have been queued again
+    /// since, and have another outcome. The key is the fingerprint of the link, the value its lane and position.
+    fn filter_by_last_outcome(
         &mut self,
         mut settled: Vec<(u64, LaneId)>,
         is_wanted: impl Fn(Outcome, &[u8]) -> bool,
@@ -306,26 +306,26 @@ impl DiskFrontier {
         if found.is_empty() {
             return Ok(found);
         }
-        let (mut positions, mut is_still, mut text) = (HashMap::new(), HashMap::new(), String::new());
+        let (mut positions, mut is_wanted_now, mut text) = (HashMap::new(), HashMap::new(), String::new());
         self.journal.walk(|position, record| {
             match record {
                 Record::Link(link) => {
                     let key = link.fingerprint(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
                     if let Some(key) = key.filter(|key| found.contains_key(key)) {
                         positions.insert(position, key);
-                        is_still.insert(key, false);
+                        is_wanted_now.insert(key, false);
                     }
                 }
                 Record::FinalOutcome { link, outcome, line, .. } => {
                     if let Some(key) = positions.get(&link) {
-                        is_still.insert(*key, is_wanted(outcome, line));
+                        is_wanted_now.insert(*key, is_wanted(outcome, line));
                     }
                 }
                 _ => {}
             }
             Ok(())
         })?;
-        found.retain(|key, _| is_still.get(key) == Some(&true));
+        found.retain(|key, _| is_wanted_now.get(key) == Some(&true));
         Ok(found)
     }
 
@@ -342,7 +342,7 @@ impl DiskFrontier {
             Ok(())
         })?;
         let mut links = Vec::new();
-        for (lane, position) in self.still(skipped, |_, line| line.starts_with(SKIP))?.into_values() {
+        for (lane, position) in self.filter_by_last_outcome(skipped, |_, line| line.starts_with(SKIP))?.into_values() {
             let link = self.read_link(Some(lane), position)?;
             if qualifies(&link) {
                 links.push((lane, link));

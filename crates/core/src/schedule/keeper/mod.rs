@@ -158,7 +158,7 @@ pub enum End {
     MaxMemory,
     /// A user stopped it with `argiope ctl` or in the dashboard.
     Stopped,
-    /// A signal ended it, or the process died.
+    /// A signal ended it, or the process crashed.
     Interrupted,
 }
 
