@@ -20,7 +20,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 const NO_REPLICA_TTL: Duration = Duration::from_secs(1);
 /// How long one `WAIT` waits for a replica, in milliseconds.
 const WAIT_MS: u64 = 500;
-/// How often `WAIT` is sent at most before the writes are sent again.
+/// How many times `WAIT` is sent before the writes are sent again.
 const MAX_WAITS: usize = 4;
 /// Number of hash slots in a Redis cluster.
 const SLOTS: usize = 16_384;
@@ -199,8 +199,8 @@ impl Nodes {
             };
             let host = if host.is_empty() { address.0.clone() } else { String::from_utf8_lossy(host).into_owned() };
             for slot in *first..=*last {
-                if let Some(place) = usize::try_from(slot).ok().and_then(|slot| slots.get_mut(slot)) {
-                    *place = Some((host.clone(), *port as u16));
+                if let Some(node) = usize::try_from(slot).ok().and_then(|slot| slots.get_mut(slot)) {
+                    *node = Some((host.clone(), *port as u16));
                 }
             }
         }
@@ -270,14 +270,14 @@ impl Nodes {
     fn run_with_retries(&mut self, commands: &[StoreCommand<'_>], replicate: bool) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = commands.iter().map(|_| None).collect();
         let mut attempt = Attempt { with_source: false, ask_redirects: HashMap::new() };
-        let until = Instant::now() + Self::MAX_RETRY_TIME;
+        let deadline = Instant::now() + Self::MAX_RETRY_TIME;
         let mut last_error = String::new();
         loop {
             let unanswered: Vec<usize> = (0..commands.len()).filter(|index| answers[*index].is_none()).collect();
             if unanswered.is_empty() {
                 break;
             }
-            if Instant::now() >= until {
+            if Instant::now() >= deadline {
                 for index in unanswered {
                     answers[index] = Some(Err(Unreachable::temporary(last_error.clone())));
                 }

@@ -223,10 +223,10 @@ impl LeaseThread {
         match command {
             LeaseCommand::Consumed { bucket, host, count } => {
                 let Some(held) = self.held.get_mut(&bucket) else { return };
-                let Some(ahead) = held.hosts.get_mut(&host) else { return };
-                ahead.leased = ahead.leased.saturating_sub(count);
+                let Some(leases) = held.hosts.get_mut(&host) else { return };
+                leases.leased = leases.leased.saturating_sub(count);
                 self.ahead = self.ahead.saturating_sub(count);
-                held.should_take |= ahead.leased < LOW_WATERMARK && ahead.queued > 0;
+                held.should_take |= leases.leased < LOW_WATERMARK && leases.queued > 0;
             }
             LeaseCommand::Queued { bucket, queued } => {
                 if let Some(held) = self.held.get_mut(&bucket) {
@@ -265,7 +265,7 @@ impl LeaseThread {
         let tokens: Vec<LeaseToken> =
             self.held.iter().map(|(bucket, held)| LeaseToken { bucket: *bucket, epoch: held.epoch }).collect();
         let renewed = self.client.renew(&tokens, self.times.lease_ms())?;
-        if renewed.iter().all(|held| *held) {
+        if renewed.iter().all(|is_renewed| *is_renewed) {
             self.shared.lease.renew(lease_start + self.times.lease, (self.shared.now)());
             self.last_renewal = sent_at;
         } else {
@@ -289,8 +289,8 @@ impl LeaseThread {
                 held.quota = Some(self.client.grant(*bucket, QUOTA_PORTION)?);
             }
             let token = LeaseToken { bucket: *bucket, epoch: held.epoch };
-            let hosts = held.hosts.iter().map(|(host, ahead)| {
-                (host.clone(), if ahead.leased < LOW_WATERMARK { MAX_AHEAD_PER_HOST - ahead.leased } else { 0 })
+            let hosts = held.hosts.iter().map(|(host, leases)| {
+                (host.clone(), if leases.leased < LOW_WATERMARK { MAX_AHEAD_PER_HOST - leases.leased } else { 0 })
             });
             requests.push(TakeRequest {
                 token,
@@ -319,16 +319,16 @@ impl LeaseThread {
             held.takes = request.number;
             held.queued = result.queued;
             held.quota = result.quota;
-            // The limit of the take was reached: there may be more links.
+            // If the limit of the take was reached, there may be more links.
             let count: usize = result.hosts.iter().map(|host| host.links.len()).sum();
             held.should_take |= count >= MAX_LINKS_PER_TAKE;
-            held.hosts.retain(|_, ahead| ahead.leased > 0 || ahead.queued > 0);
+            held.hosts.retain(|_, leases| leases.leased > 0 || leases.queued > 0);
             for host in result.hosts {
-                let ahead = held.hosts.entry(host.host.clone()).or_default();
-                ahead.leased += host.links.len();
-                ahead.queued = host.left;
+                let leases = held.hosts.entry(host.host.clone()).or_default();
+                leases.leased += host.links.len();
+                leases.queued = host.left;
                 self.ahead += host.links.len();
-                ahead.has_read_note = true;
+                leases.has_read_note = true;
                 let note = notes.remove(&(bucket, host.host.clone()));
                 let epoch = held.epoch;
                 match &self.to_recall {
@@ -354,7 +354,7 @@ impl LeaseThread {
             let bucket = request.token.bucket;
             let Some(held) = self.held.get(&bucket) else { continue };
             let hosts = result.iter().flat_map(|result| &result.hosts).map(|host| &host.host);
-            let has_read_note = |host: &str| held.hosts.get(host).is_some_and(|ahead| ahead.has_read_note);
+            let has_read_note = |host: &str| held.hosts.get(host).is_some_and(|leases| leases.has_read_note);
             hosts_without_note.extend(hosts.filter(|host| !has_read_note(host)).map(|host| (bucket, host.clone())));
         }
         let notes = self.client.notes(&hosts_without_note)?;

@@ -189,14 +189,14 @@ fn put(client: &mut FleetClient, batches: &mut BTreeMap<u32, Vec<QueuedLink>>) -
 /// Acquires or renews the lock for queueing the URLs; `false` if another process holds it.
 fn acquire_lock(client: &mut FleetClient) -> Result<bool, Unreachable> {
     let (key, owner) = (client.crawl_key("starter"), client.owner().to_owned());
-    let span = LOCK_TIME.as_millis().to_string();
-    let set = [b"SET", key.as_bytes(), owner.as_bytes(), b"NX", b"PX", span.as_bytes()];
+    let lock_ms = LOCK_TIME.as_millis().to_string();
+    let set = [b"SET", key.as_bytes(), owner.as_bytes(), b"NX", b"PX", lock_ms.as_bytes()];
     if client.plain(&key, &set)? == Value::Okay {
         return Ok(true);
     }
     if bytes(&client.plain(&key, &[b"GET", key.as_bytes()])?) != owner.as_bytes() {
         return Ok(false);
     }
-    client.plain(&key, &[b"PEXPIRE", key.as_bytes(), span.as_bytes()])?;
+    client.plain(&key, &[b"PEXPIRE", key.as_bytes(), lock_ms.as_bytes()])?;
     Ok(true)
 }

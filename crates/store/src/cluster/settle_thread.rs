@@ -102,9 +102,8 @@ impl SettleThread {
             let shared = Arc::clone(&self.shared);
             let mut outgoing = shared.outgoing();
             if outgoing.is_empty() && !outgoing.close && !outgoing.abandon {
-                let time_left = self
-                    .first_record_at
-                    .map_or(SEGMENT_AGE, |first_record_at| SEGMENT_AGE.saturating_sub(first_record_at.elapsed()));
+                let time_left =
+                    self.first_record_at.map_or(SEGMENT_AGE, |first| SEGMENT_AGE.saturating_sub(first.elapsed()));
                 let wait = if outgoing.flush && self.first_record_at.is_some() { Duration::ZERO } else { time_left };
                 outgoing = shared
                     .outgoing_changed
@@ -134,7 +133,7 @@ impl SettleThread {
                 self.bytes += record.bytes();
                 self.records.push(record);
             }
-            let is_old = self.first_record_at.is_some_and(|first_record_at| first_record_at.elapsed() >= SEGMENT_AGE);
+            let is_old = self.first_record_at.is_some_and(|first| first.elapsed() >= SEGMENT_AGE);
             if flush || close || is_old || self.bytes >= SEGMENT_BYTES {
                 self.close_segment()?;
             }
@@ -326,8 +325,7 @@ impl SettleThread {
         if close {
             self.closing_since.get_or_insert_with(Instant::now);
         }
-        let has_timed_out =
-            self.closing_since.is_some_and(|first_record_at| first_record_at.elapsed() >= MAX_CLOSE_TIME);
+        let has_timed_out = self.closing_since.is_some_and(|since| since.elapsed() >= MAX_CLOSE_TIME);
         if has_timed_out || abandon || self.shared.has_lease_ended() { Err(why) } else { Ok(()) }
     }
 

@@ -576,15 +576,15 @@ fn plain(key: &str, parts: Vec<Vec<u8>>) -> StoreCommand<'static> {
 
 /// Decodes the reply to a take; `None` if the bucket has another owner or epoch.
 fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
-    if reply.first().is_none_or(|done| integer(done) != 1) {
+    if reply.first().is_none_or(|is_done| integer(is_done) != 1) {
         return Ok(None);
     }
-    let at = |index: usize| reply.get(index).map_or(0, integer);
+    let number_at = |index: usize| reply.get(index).map_or(0, integer);
     let quota = match reply.get(3) {
         Some(Value::Int(left)) => u64::try_from(*left).ok(),
         _ => None,
     };
-    let mut result = TakeResult { queued: at(1), leased: at(2), quota, hosts: Vec::new() };
+    let mut result = TakeResult { queued: number_at(1), leased: number_at(2), quota, hosts: Vec::new() };
     for host in reply.into_iter().skip(4) {
         let fields = array(host);
         let Some((host, fields)) = fields.split_first() else { continue };
