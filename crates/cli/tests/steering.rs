@@ -86,7 +86,7 @@ fn check_control(engine: &str) {
     ctl_succeeds(&fixture, &["resume"]);
     assert!(wait(&mut crawl).success());
     let late = practice.web.log().split_off(usize::try_from(requests).expect("few"));
-    assert!(late.iter().all(|seen| !seen.host.starts_with(&host)), "{engine}: an excluded host was requested");
+    assert!(late.iter().all(|request| !request.host.starts_with(&host)), "{engine}: an excluded host was requested");
     assert!(late.len() > 100, "{engine}: {} requests after the pause", late.len());
     assert!(!fixture.path("d.crawl/control.sock").exists());
     // Excluded URLs leave the queue without a record.
@@ -125,7 +125,7 @@ fn changes_by_ctl_apply_to_later_runs_and_a_pause_does_not() {
     ctl_succeeds(&fixture, &["exclude", "/p/1[0-9]*$"]);
     ctl_succeeds(&fixture, &["pause"]);
     ctl_succeeds(&fixture, &["stop"]);
-    assert!(wait(&mut crawl).success(), "a crawl that was stopped on request ends well");
+    assert!(wait(&mut crawl).success(), "a crawl that was stopped on request succeeds");
 
     let mut crawl = fixture.spawn(&[]);
     wait_for_socket(&fixture, &mut crawl);
@@ -157,11 +157,12 @@ fn a_signal_prints_a_status_line_and_the_dashboard_is_served() {
     let address = lines.find_map(|line| {
         line.strip_prefix("serving http://").and_then(|rest| rest.strip_suffix('/')).map(ToOwned::to_owned)
     });
-    let address = address.expect("where it is served");
+    let address = address.expect("the address of the dashboard");
     practice.wait_for(10, &mut crawl);
     let get = |path: &str| {
         let mut stream = TcpStream::connect(&address).expect("a server");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("it reads");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+            .expect("the request is sent");
         let mut response = String::new();
         stream.read_to_string(&mut response).expect("UTF-8");
         response

@@ -17,6 +17,11 @@ use crate::records::{self, ReadError, StoredRecord};
 /// How many bytes of a WARC record are read for its fields and the head of the response.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 
+/// Stands for an unknown media type.
+const UNKNOWN_TYPE: &str = "unk";
+/// Number of digits of a time such as `20260102030405`.
+const TIME_DIGITS: usize = 14;
+
 /// The JSON object of a line.
 #[derive(Serialize)]
 struct Entry<'a> {
@@ -57,8 +62,8 @@ pub fn cdxj_moved(
             let digest = head.field("WARC-Payload-Digest").unwrap_or("-");
             let date = head.field("WARC-Date").unwrap_or_default();
             // `2026-01-02T03:04:05Z` becomes `20260102030405`.
-            let time: String = date.chars().filter(char::is_ascii_digit).take(14).collect();
-            let mime = head.content_type().or(record.content_type.as_deref()).unwrap_or("unk");
+            let time: String = date.chars().filter(char::is_ascii_digit).take(TIME_DIGITS).collect();
+            let mime = head.content_type().or(record.content_type.as_deref()).unwrap_or(UNKNOWN_TYPE);
             let location = moved(&location).unwrap_or(location);
             let entry = Entry {
                 url: target,

@@ -36,12 +36,12 @@ impl FileNames {
     pub fn assign(&mut self, url: &Url, extension: Option<&str>) -> PathBuf {
         let mut folder = valid_name(&url.authority().replace(':', "_"));
         self.folders.insert(folder.to_lowercase());
-        let mut parts: Vec<&str> = url.path().split('/').skip(1).collect();
-        let last = parts.pop().unwrap_or("");
-        let is_too_deep = parts.len() > MAX_FOLDERS;
-        for piece in parts.iter().take(MAX_FOLDERS) {
-            if !piece.is_empty() {
-                folder = self.add_folder(&format!("{folder}/{}", valid_name(piece)));
+        let mut segments: Vec<&str> = url.path().split('/').skip(1).collect();
+        let last = segments.pop().unwrap_or("");
+        let is_too_deep = segments.len() > MAX_FOLDERS;
+        for segment in segments.iter().take(MAX_FOLDERS) {
+            if !segment.is_empty() {
+                folder = self.add_folder(&format!("{folder}/{}", valid_name(segment)));
             }
         }
         let mut stem = if last.is_empty() { "index".to_owned() } else { valid_name(last) };
@@ -49,8 +49,10 @@ impl FileNames {
             stem = format!("{stem}@{}", valid_name(query));
         }
         let (mut base, mut ending) = match stem.rsplit_once('.') {
-            Some((base, end)) if !base.is_empty() && end.len() <= MAX_EXTENSION_BYTES && !end.contains('@') => {
-                (base.to_owned(), end.to_owned())
+            Some((base, ending))
+                if !base.is_empty() && ending.len() <= MAX_EXTENSION_BYTES && !ending.contains('@') =>
+            {
+                (base.to_owned(), ending.to_owned())
             }
             _ => (stem.clone(), String::new()),
         };
@@ -116,9 +118,11 @@ fn floor_char_boundary(text: &str, mut at: usize) -> usize {
     at
 }
 
+/// The FNV-1a hash, which is stable across runs and machines, so that repeated exports give the same names.
 fn hash(text: &str) -> u64 {
-    // FNV-1a is stable across runs and machines, so that repeated exports give the same names.
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    text.bytes().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 /// A segment of a URL as a valid file name.
@@ -128,9 +132,12 @@ fn valid_name(text: &str) -> String {
     if name.len() > MAX_PART_BYTES {
         let hash = hash(text) as u32;
         // The extension is kept, so that programs recognise the file type.
-        let end = name.rsplit_once('.').map(|(_, end)| end.to_owned()).filter(|end| end.len() <= MAX_EXTENSION_BYTES);
+        let extension = name
+            .rsplit_once('.')
+            .map(|(_, extension)| extension.to_owned())
+            .filter(|extension| extension.len() <= MAX_EXTENSION_BYTES);
         name.truncate(floor_char_boundary(&name, MAX_PART_BYTES - SUFFIX_BYTES));
-        name = format!("{name}~{hash:08x}{}", end.map_or_else(String::new, |end| format!(".{end}")));
+        name = format!("{name}~{hash:08x}{}", extension.map_or_else(String::new, |extension| format!(".{extension}")));
     }
     // Windows drops dots and spaces at the end of a name.
     let length = name.trim_end_matches(['.', ' ']).len();
