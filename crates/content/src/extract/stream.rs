@@ -24,6 +24,8 @@ use crate::select::{BitMatcher, MatchState, Selector, Subject};
 use crate::structured::{has_meta_name, is_json_ld, parse_blocks};
 use encoding_rs::Encoding;
 
+/// Limit on the number of fields. Rules with more need the tree.
+const MAX_FIELDS: u8 = 64;
 /// Limit on nested matches whose text is read at the same time. A page with more needs the tree.
 const MAX_OPEN_MATCHES: usize = 32;
 
@@ -83,7 +85,7 @@ impl StreamPlan {
             reads_urls: false,
         };
         for (index, field) in fields.iter().enumerate() {
-            let index = u8::try_from(index).ok().filter(|&index| index < 64)?;
+            let index = u8::try_from(index).ok().filter(|&index| index < MAX_FIELDS)?;
             let mut slots = FieldSlots::default();
             match &field.source {
                 Source::Css(selector, take) => {
@@ -176,7 +178,7 @@ impl StreamPlan {
             scripts: sink.scripts,
             metas: sink.metas,
             slots: sink.values,
-            counts: sink.matched.iter().map(|(count, _)| *count as usize).collect(),
+            counts: sink.matched.iter().map(|matched| matched.count).collect(),
             items: sink.items,
             base: PageBase { url: BaseUrl::new(base.as_ref().unwrap_or(url)), encoding: encoding_of(charset) },
             values: ValueReader::new(full_reason.or(cut_reason)),
@@ -223,6 +225,15 @@ struct Item {
     depth: usize,
 }
 
+/// The matches of a slot.
+#[derive(Clone, Copy)]
+struct SlotMatches {
+    /// The number of matched elements; not counted for inner fields.
+    count: usize,
+    /// The last matched element.
+    last: Option<NodeId>,
+}
+
 /// An open element.
 #[derive(Clone, Copy, Default)]
 struct Frame {
@@ -240,7 +251,7 @@ struct StreamSink<'a> {
     live: u64,
     frames: Vec<Frame>,
     /// Whether the root is not matched yet. Its attributes are not known before the first node within it.
-    root_pending: bool,
+    is_root_pending: bool,
     /// Whether the root has no attributes so far.
     is_root_bare: bool,
     /// Whether the body has no attributes so far.
@@ -255,8 +266,8 @@ struct StreamSink<'a> {
     values: Vec<Vec<TakenText<'a>>>,
     /// The items that have ended.
     items: Vec<Item>,
-    /// For each slot, the number of matched elements (not counted for inner fields), and the last of them.
-    matched: Vec<(u32, NodeId)>,
+    /// The matches of each slot.
+    matched: Vec<SlotMatches>,
     /// For each field, the contents of its `meta` elements.
     metas: Vec<Vec<String>>,
     /// For each field, whether its `meta` elements are still searched for.
@@ -290,7 +301,7 @@ impl<'a> StreamSink<'a> {
             html,
             live,
             frames: Vec::with_capacity(64),
-            root_pending: true,
+            is_root_pending: true,
             is_root_bare: true,
             is_body_bare: true,
             hidden: Vec::new(),
@@ -299,7 +310,7 @@ impl<'a> StreamSink<'a> {
             open_items: Vec::new(),
             values: plan.slots.iter().map(|_| Vec::new()).collect(),
             items: Vec::new(),
-            matched: vec![(0, NodeId::MAX); plan.slots.len()],
+            matched: vec![SlotMatches { count: 0, last: None }; plan.slots.len()],
             metas: fields.iter().map(|_| Vec::new()).collect(),
             metas_left: meta_live.iter().filter(|live| **live).count(),
             meta_live,
@@ -323,7 +334,7 @@ impl<'a> StreamSink<'a> {
 
     /// Matches the root. Called after its tag, or without a tag at the first node within it.
     fn match_root(&mut self, tag: Option<&Tag<'_>>, names: &CustomNames) {
-        self.root_pending = false;
+        self.is_root_pending = false;
         self.is_root_bare = is_bare(tag);
         let subject = Subject { html: self.html, name: names::HTML, tag, names, is_root: true };
         let (state, bits) = self.plan.matcher.enter(&mut MatchState::default(), self.live, &subject);
@@ -344,7 +355,7 @@ impl<'a> StreamSink<'a> {
             else {
                 continue;
             };
-            if matched.1 == node || matched.0 as usize >= MAX_MATCHES {
+            if matched.last == Some(node) || matched.count >= MAX_MATCHES {
                 continue;
             }
             if slot.inner.is_some() {
@@ -354,12 +365,12 @@ impl<'a> StreamSink<'a> {
                 let Some(field) = self.field(slot) else { continue };
                 let first_only = matches!(slot.kind, SlotKind::Text) && match_limit(field, &Take::Text) == 1;
                 let Some(matched) = self.matched.get_mut(usize::from(number)) else { continue };
-                if first_only && matched.1 != NodeId::MAX && matched.1 > item.node {
+                if first_only && matched.last.is_some_and(|last| last > item.node) {
                     continue;
                 }
-                matched.1 = node;
+                matched.last = Some(node);
             } else {
-                *matched = (matched.0 + 1, node);
+                *matched = SlotMatches { count: matched.count + 1, last: Some(node) };
             }
             match &slot.kind {
                 SlotKind::Items(attributes) => self.open_item(slot, attributes, subject, node, depth),
@@ -455,7 +466,7 @@ impl<'a> StreamSink<'a> {
     fn push_text(&mut self, text: &str) {
         let hidden_depth = self.hidden.last().copied().unwrap_or(0);
         for open in self.open_texts.iter_mut().filter(|open| hidden_depth <= open.depth) {
-            // A few bytes more than the limit, so that the text is still cut to the limit later.
+            // The text is cut to the limit later. With a few bytes more, the result is that of the tree.
             if open.text.len() <= MAX_VALUE + 4 {
                 let before = open.text.len();
                 push_collapsed(&mut open.text, text);
@@ -516,7 +527,7 @@ impl NodeSink for StreamSink<'_> {
             self.frames.push(Frame::default());
             return;
         }
-        if self.root_pending {
+        if self.is_root_pending {
             self.match_root(None, names);
         }
         if name == names::BODY {
@@ -575,7 +586,7 @@ impl NodeSink for StreamSink<'_> {
     }
 
     fn text(&mut self, node: NodeId, start: usize, end: usize, _joined: bool) {
-        if self.root_pending {
+        if self.is_root_pending {
             self.match_root(None, &CustomNames::default());
         }
         if self.open_texts.is_empty() && self.script.is_none() {
@@ -593,7 +604,7 @@ impl NodeSink for StreamSink<'_> {
     }
 
     fn merge(&mut self, node: NodeId, tag: &Tag<'_>) {
-        if node == 0 && self.root_pending {
+        if node == 0 && self.is_root_pending {
             self.match_root(Some(tag), &CustomNames::default());
             return;
         }

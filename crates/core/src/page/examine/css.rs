@@ -1,13 +1,13 @@
-//! [`CssReader`]: finds the URLs of style sheets: `url()`, `@import`, and the strings of `image-set()`.
+//! [`CssReader`]: finds the URLs in style sheets: in `url()`, in `@import`, and in the strings of `image-set()`.
 //!
-//! It is fed in chunks, reads every byte once, and buffers only the URL that it is reading. Comments, strings and
-//! escapes are skipped by the rules of CSS. Escaped letters in the names themselves (`\75rl`) are not recognised.
+//! It is fed in chunks, reads every byte once, and buffers only the current URL. Comments, strings and escapes are
+//! skipped by the rules of CSS. A name with escaped letters, such as `\75rl` for `url`, is not recognised.
 //!
 //! Invariant: the URLs do not depend on how the style sheet is split.
 
 use std::borrow::Cow;
 
-/// A longer URL is left out.
+/// Limit on the bytes of a URL. Longer ones are skipped.
 const MAX_CSS_URL: usize = 16 * 1024;
 /// Names are cut at about this length. Longer names have no meaning here.
 const MAX_NAME: usize = 18;

@@ -92,6 +92,7 @@ impl Collector {
         }
     }
 
+    /// Ends what is still open at the end of the page.
     pub fn finish(&mut self) {
         self.end_capture();
         self.end_anchor();
@@ -200,12 +201,12 @@ impl Collector {
         }
         // A tag that is cut usually ends within a data URL. Then no link is lost.
         let unfinished = attributes.remainder();
-        let is_inline = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
+        let is_data_url = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
         if tag.is_cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href="))
         {
             self.links.too_long = self.links.too_long.saturating_add(1);
         } else {
-            self.capped |= tag.is_cut && !is_inline;
+            self.capped |= tag.is_cut && !is_data_url;
         }
         values
     }
@@ -230,7 +231,7 @@ impl Collector {
             CapturedText::Link => {
                 self.add(&captured, LinkKind::Anchor);
             }
-            // An identifier counts as URL only if it looks like one.
+            // An identifier is a link only if it looks like a URL.
             CapturedText::Guid if feeds::is_absolute(&captured) => {
                 self.add(&captured, LinkKind::Anchor);
             }
@@ -412,7 +413,7 @@ impl Collector {
         }
     }
 
-    /// Handles elements of SVG and MathML, and of XML that is neither XHTML nor a feed_.
+    /// Handles elements of SVG and MathML, and of XML that is neither XHTML nor a feed.
     pub fn handle_foreign(&mut self, key: u64, tag: &Tag<'_>) {
         let [href, xlink, rel, source] = self.values(tag, ["href", "xlink:href", "rel", "src"]);
         let href = href.or(xlink);

@@ -25,7 +25,7 @@ pub enum TextMode {
     Markup,
     /// Tags and text. The text is also passed to [`TokenHandler::text`].
     Captured,
-    /// Text with character references up to the end tag of the same name (`title`, `textarea`). It is passed to both.
+    /// Text with character references up to the end tag of the same name (`title`, `textarea`). It is passed to both methods.
     RcData,
     /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others). It is not passed on.
     RawText,
@@ -228,6 +228,7 @@ impl Tokenizer {
                 rest.get(1..).unwrap_or(&[])
             }
             Opening::Tag => self.read_whole_tag(rest, handler).unwrap_or_else(|| {
+                // The tag does not end in this chunk. The scan records the state at the end of the chunk.
                 let mut scan = TagScan::at_name();
                 scan.find_end(rest.get(name_start(rest)..).unwrap_or(&[]));
                 self.buffer.clear();
@@ -262,7 +263,7 @@ impl Tokenizer {
         } else {
             Tag { name, rest: attributes, self_closing, is_cut: false }
         };
-        self.emit(tag, name_start(rest) == 2, handler);
+        self.emit(tag, is_end_tag(rest), handler);
         Some(next)
     }
 
@@ -295,7 +296,7 @@ impl Tokenizer {
                 let after = buffer.get(start..).unwrap_or(&[]);
                 let (name, attributes) = after.split_at(scan::name_end(after).unwrap_or(after.len()));
                 let tag = Tag { name, rest: attributes, self_closing: scan.self_closing, is_cut: self.is_cut };
-                self.emit(tag, start == 2, handler);
+                self.emit(tag, is_end_tag(&buffer), handler);
                 self.buffer = buffer;
                 self.buffer.clear();
                 rest
@@ -441,9 +442,14 @@ fn begins_tag(bytes: &[u8]) -> bool {
     }
 }
 
+/// Whether the bytes from `<` on are an end tag.
+fn is_end_tag(tag: &[u8]) -> bool {
+    tag.get(1) == Some(&b'/')
+}
+
 /// The offset of the tag name in the bytes from `<` on.
 fn name_start(tag: &[u8]) -> usize {
-    if tag.get(1) == Some(&b'/') { 2 } else { 1 }
+    if is_end_tag(tag) { 2 } else { 1 }
 }
 
 /// Whether `bytes` start with `word`, ignoring case; `None` if there are too few bytes to decide.

@@ -92,6 +92,7 @@ pub fn target_of(text: &str) -> Option<String> {
         "" => Some("/".to_owned()),
         _ if text.starts_with("//") => target(format!("http:{text}")),
         _ if text.starts_with('/') => target(format!("http://host{text}")),
+        // It has a scheme.
         _ if head.ends_with(':') => target(text.to_owned()),
         _ => target(format!("http://{text}")),
     }
@@ -194,6 +195,7 @@ impl Robots {
     /// The rule that decides about a target; `None` if no rule matches.
     fn decide(&self, target: &str) -> Option<&Rule> {
         let path = pattern::normal_target(target);
+        // The robots.txt itself is always allowed (RFC 9309, section 2.2.2).
         if matches!(&*path, b"/robots.txt") || path.starts_with(b"/robots.txt?") {
             return None;
         }
@@ -215,7 +217,8 @@ impl Robots {
                 break;
             }
         }
-        // `wild` is at least as long as `plain`. At equal length, Allow decides; if both are of one kind, `plain`.
+        // `wild` is at least as long as `plain`. If it is longer, it decides. At equal length, an Allow rule decides. If
+        // both are of the same kind, `plain` decides.
         match (plain, wild) {
             (Some(plain), Some(wild)) if wild.octets == plain.octets && (plain.allow || !wild.allow) => Some(plain),
             (plain, wild) => wild.or(plain),

@@ -168,7 +168,7 @@ pub struct SitemapReader {
 
 /// Whether the file is gzipped.
 enum Compression {
-    /// There are too few bytes to decide: these.
+    /// The first bytes, which are too few to decide.
     Unknown(Vec<u8>),
     Plain,
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
@@ -176,7 +176,7 @@ enum Compression {
 
 /// The character encoding of the file.
 enum EncodingState {
-    /// There are too few bytes to decide: these.
+    /// The first bytes, which are too few to decide.
     Unknown(Vec<u8>),
     Known(Box<encoding_rs::Decoder>),
 }
@@ -352,7 +352,8 @@ impl SitemapReader {
     }
 }
 
-/// Parses the lines or tags that are complete, and returns the length of that text. With `is_last`, everything is.
+/// Parses the lines or tags that are complete, and returns the length of that text. With `is_last`, everything
+/// counts as complete.
 fn parse_text(syntax: &mut Syntax, text: &str, is_last: bool, collector: &mut EntryCollector) -> Result<usize, Fault> {
     let blank = text.len() - text.trim_start().len();
     let rest = text.get(blank..).unwrap_or("");
