@@ -234,8 +234,8 @@ impl LinkGraph {
         let (key, mut found) = (self.key, FoundSources::default());
         let mut decoder = GraphDecoder::default();
         self.old_entries(&mut decoder, &mut |page| {
-            let links = page.source != url && page.edges().any(|edge| edge.target == url);
-            found.add(page.source, source_key(&page, key), links);
+            let has_link = page.source != url && page.edges().any(|edge| edge.target == url);
+            found.add(page.source, source_key(&page, key), has_link);
             Ok::<(), StoreError>(())
         })?;
         let Self { files, log: Some(log), chunks, .. } = self else { return Ok(Referrers::default()) };
@@ -243,9 +243,13 @@ impl LinkGraph {
         for position in chunks.iter() {
             let read = log.read(*position, |record| match record {
                 Record::Edges { chunk, .. } => {
-                    decoder.find_links(chunk, url, &mut target_number, |source, is_sitemap, links| {
-                        if links || !found.sources.is_empty() {
-                            found.add(source, xxh3_64_with_seed(source.as_bytes(), key) ^ u64::from(is_sitemap), links);
+                    decoder.find_links(chunk, url, &mut target_number, |source, is_sitemap, has_link| {
+                        if has_link || !found.sources.is_empty() {
+                            found.add(
+                                source,
+                                xxh3_64_with_seed(source.as_bytes(), key) ^ u64::from(is_sitemap),
+                                has_link,
+                            );
                         }
                     })
                 }
@@ -427,11 +431,11 @@ struct FoundSources {
 }
 
 impl FoundSources {
-    /// Adds the next entry of a source, which replaces earlier ones. `links` says whether it links to the URL.
-    fn add(&mut self, source: &str, key: u64, links: bool) {
+    /// Adds the next entry of a source, which replaces earlier ones. `has_link` says whether it links to the URL.
+    fn add(&mut self, source: &str, key: u64, has_link: bool) {
         /// How many URLs are stored. This is more than callers request, because some may be removed later.
         const MAX_URLS: u64 = 1_000;
-        if links {
+        if has_link {
             self.found += 1;
             let (number, url) = (self.found, (self.found <= MAX_URLS).then(|| source.to_owned()));
             self.sources.entry(key).or_insert((number, url));

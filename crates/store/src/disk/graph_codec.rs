@@ -372,7 +372,7 @@ impl GraphDecoder {
         let mut bytes = Bytes(chunk);
         let urls_before = self.urls.ends.len();
         let flags = self.read_tables(&mut bytes)?;
-        // A chunk that begins a block has its URLs from 0 on.
+        // The number of the first URL of this chunk. A chunk that begins a block numbers its URLs from 0.
         let first = if self.is_block_start { 0 } else { urls_before };
         if first == 0 {
             *target_number = None;
@@ -384,10 +384,10 @@ impl GraphDecoder {
         while !bytes.0.is_empty() {
             let (source, _) = self.read_page(&mut bytes, flags)?;
             let number = u32::try_from(source >> 1).ok()?;
-            let links = target_number.is_some_and(|target_number| {
+            let has_link = target_number.is_some_and(|target_number| {
                 number != target_number && self.edges.iter().any(|edge| edge.target == target_number)
             });
-            each(self.urls.get(number as usize)?, source & 1 == 1, links);
+            each(self.urls.get(number as usize)?, source & 1 == 1, has_link);
         }
         Some(())
     }

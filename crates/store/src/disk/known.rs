@@ -2,8 +2,7 @@
 //!
 //! New fingerprints go to a table in memory, like an LSM tree's memtable. When the frontier runs out of memory, the
 //! table becomes a sorted [`Run`] on disk and starts empty. Runs are merged so that each is more than twice as long as
-//! the next. So the number of runs is logarithmic, and so is the number of times that a fingerprint is
-//! rewritten.
+//! the next. So the number of runs is logarithmic, and so is the number of times that a fingerprint is rewritten.
 //!
 //! Invariants: each fingerprint is stored once, in the table or in one run. A run that the current snapshot lists is
 //! not removed before the next snapshot is complete.
@@ -114,16 +113,15 @@ impl Known {
     pub fn spill(&mut self, max_filter_bytes: usize) -> Result<(), StoreError> {
         self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", &error))?;
         let in_memory = std::mem::take(&mut self.in_memory);
-        // Merge every run that is at most twice as long as everything after it.
-        // Runs from this index on are merged.
-        let (mut from, mut merged_count) = (self.runs.len(), in_memory.len());
-        while let Some(before) = from.checked_sub(1).and_then(|before| self.runs.get(before))
+        // Merge every run that is at most twice as long as everything after it: the runs from `first_merged` on.
+        let (mut first_merged, mut merged_count) = (self.runs.len(), in_memory.len());
+        while let Some(before) = first_merged.checked_sub(1).and_then(|before| self.runs.get(before))
             && before.count <= merged_count * 2
         {
             merged_count += before.count;
-            from -= 1;
+            first_merged -= 1;
         }
-        let merging = self.runs.split_off(from);
+        let merging = self.runs.split_off(first_merged);
         self.write_run(merged_count, max_filter_bytes, Merge::of(&in_memory, &merging))?;
         self.retired.extend(merging.iter().map(|run| run.number));
         self.reset_recent();

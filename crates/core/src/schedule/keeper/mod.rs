@@ -333,8 +333,8 @@ impl<F: Frontier> Keeper<F> {
                 visit.findings.all_links = self.rules.with_links.then(|| list.clone());
                 visit.findings.edges = Some(list);
                 if sitemap.cut {
-                    let how = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
-                    visit.facts.truncated.get_or_insert(how);
+                    let cause = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
+                    visit.facts.truncated.get_or_insert(cause);
                 }
                 if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
                     // No part of the sitemap was usable.
