@@ -245,7 +245,7 @@ impl DiskFrontier {
         frontier.snapshots = Snapshots::new(from, length);
         let Counts { known, queued, settled, .. } = frontier.counts();
         if known != queued + settled {
-            let what = format!("{known} addresses are known, but {queued} are queued and {settled} settled");
+            let what = format!("{known} URLs are known, but {queued} are queued and {settled} settled");
             return Err(damaged(&*frontier.files, FOLDER, &what));
         }
         frontier.recall_round()?;
@@ -394,9 +394,9 @@ impl DiskFrontier {
             self.state.spill_if_full(other_bytes, self.snapshots.in_progress.is_some())?;
         }
         let (mut batch, mark) = self.journal.seal();
-        let grown = mark.end.saturating_sub(self.snapshots.last_start);
+        let growth = mark.end.saturating_sub(self.snapshots.last_start);
         let usual_growth = self.snapshots.min_growth.max(self.snapshots.last_length / 2);
-        let is_due = grown > if at_end { self.snapshots.min_growth_at_end } else { usual_growth };
+        let is_due = growth > if at_end { self.snapshots.min_growth_at_end } else { usual_growth };
         if is_due && self.snapshots.in_progress.is_none() {
             self.snapshots.last_portion.0 = mark.end;
             self.snapshots.in_progress = Some(SnapshotWriter::begin(self.crawl, mark, &self.state, at_end));
@@ -409,9 +409,9 @@ impl DiskFrontier {
     /// The next portion of the snapshot in progress, if any. Portions are large and the disk may be slow, so only one
     /// is written at a time, except at the end of a run.
     fn portion(&mut self, mark: Mark) -> Result<Option<Portion>, StoreError> {
-        let (before, pending) = self.snapshots.last_portion;
+        let (before, is_pending) = self.snapshots.last_portion;
         let Some(in_progress) =
-            self.snapshots.in_progress.as_mut().filter(|in_progress| in_progress.is_at_end || !pending)
+            self.snapshots.in_progress.as_mut().filter(|in_progress| in_progress.is_at_end || !is_pending)
         else {
             return Ok(None);
         };
@@ -432,8 +432,8 @@ impl DiskFrontier {
 
     /// Records that everything up to the end of this batch is durable.
     pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        let (last_portion, pending) = &mut self.snapshots.last_portion;
-        *pending &= *last_portion > batch.end();
+        let (last_portion, is_pending) = &mut self.snapshots.last_portion;
+        *is_pending &= *last_portion > batch.end();
         let is_durable = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
         if let Some((_, retired)) = self.snapshots.unacknowledged.take_if(is_durable) {
             // The earlier snapshot is replaced, so its run files are not needed any more.
@@ -466,7 +466,7 @@ impl DiskFrontier {
         (snapshots.min_portion, snapshots.portion_per_growth) = (min_portion, 0);
     }
 
-    /// For tests: start a new file of the log at this size.
+    /// For tests: sets the size at which a new file of the log starts.
     #[doc(hidden)]
     pub fn set_max_file_size(&mut self, size: u64) {
         self.journal.set_max_file_size(size);

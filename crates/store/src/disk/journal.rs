@@ -69,7 +69,7 @@ impl Journal {
         journal
     }
 
-    /// For tests: starts a new file at this size.
+    /// For tests: sets the size at which a new file starts.
     pub fn set_max_file_size(&mut self, size: u64) {
         self.max_file_size = size;
     }

@@ -1,6 +1,6 @@
 //! [`Lane`]: the unit of politeness, one host name.
 //!
-//! A lane determines how many requests may be in flight at its host (`width`) and when the next one may start (`due`),
+//! A lane determines how many requests may be in flight to its host (`width`) and when the next one may start (`due`),
 //! from the state of pace and back-off. It holds the part of the host's queue that is on the workbench, the host's
 //! addresses, and the robots rules of each of its origins.
 //!
