@@ -475,7 +475,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     /// Passes the number of unread pages to the keeper, for the next commit.
     fn note_unread(&mut self) {
         if self.accepts_links && self.commits.is_durable() {
-            let fetched = self.unread.iter().filter(|fetched| **fetched).count() as u64;
+            let fetched = self.unread.iter().filter(|is_fetched| **is_fetched).count() as u64;
             self.keeper.set_unread(UnreadPages { pages: self.unread.len() as u64, fetched });
         }
     }
@@ -614,8 +614,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     }
 
     /// Reports memory use to the [`Budget`](argiope_core::budget::Budget). The frontier moves links beyond its share to
-    /// disk, but host names stay in memory. Therefore links to unknown hosts are rejected, and counted, when host names
-    /// use three eighths of the limit.
+    /// disk, but host names stay in memory. Therefore links to unknown hosts are deferred when host names use three
+    /// eighths of the limit.
     fn check_memory(&mut self, now: Time) {
         if now < self.next_memory_check {
             return;

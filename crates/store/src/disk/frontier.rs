@@ -566,7 +566,7 @@ impl DiskFrontier {
                 Record::Link(record) if lane.is_none_or(|lane| record.lane == lane) => {
                     let host = names.name(record.lane)?;
                     let link = Link {
-                        url: UrlRef::from_normal(&address(&record, host))?.to_url(),
+                        url: UrlRef::from_normal(&url_text(&record, host))?.to_url(),
                         via: None,
                         depth: record.depth,
                         redirects: record.redirects,
@@ -607,7 +607,7 @@ impl DiskFrontier {
 }
 
 /// The URL of a link record, as text.
-fn address(record: &LinkRecord<'_>, host: &str) -> String {
+fn url_text(record: &LinkRecord<'_>, host: &str) -> String {
     [if record.https { "https://" } else { "http://" }, host, record.rest].concat()
 }
 
@@ -682,8 +682,8 @@ impl Frontier for DiskFrontier {
     }
 
     fn lane_of(&mut self, host: &str) -> Result<LaneId, StoreError> {
-        let (lane, new) = self.state.names.intern(host)?;
-        if new {
+        let (lane, is_new) = self.state.names.intern(host)?;
+        if is_new {
             self.journal.append(&Record::Lane { name: host })?;
         }
         Ok(lane)

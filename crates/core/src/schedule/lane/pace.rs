@@ -61,7 +61,7 @@ pub struct LanePace {
 pub struct Flight {
     /// When its slot was taken.
     pub started: Time,
-    /// Requests in flight at the host, this one included.
+    /// Requests in flight to the host, this one included.
     pub in_flight: u16,
 }
 
@@ -442,15 +442,15 @@ impl Window {
         }
     }
 
-    /// `is_new` is false if the request was in flight together with one whose refusal was counted.
-    fn refused(&mut self, flight: Flight, is_new: bool, rest: Time, now: Time) {
+    /// Records a refusal. `is_new` is false if the request was in flight together with one whose refusal was counted.
+    fn refused(&mut self, flight: Flight, is_new: bool, backoff_end: Time, now: Time) {
         match self {
             Self::Simple { .. } if is_new => self.failed(now),
             Self::Simple { .. } => {}
             Self::Adaptive(adaptive) => {
                 adaptive.width.refused(flight.in_flight, now);
                 if is_new {
-                    adaptive.rate.refused(now, rest);
+                    adaptive.rate.refused(now, backoff_end);
                 }
             }
         }

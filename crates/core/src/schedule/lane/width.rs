@@ -1,4 +1,4 @@
-//! [`WidthControl`]: how many requests may be in flight at one host with `--pace steady`.
+//! [`WidthControl`]: how many requests may be in flight to one host with `--pace steady`.
 //!
 //! The controller tests whether our own concurrency slows the host down. That some pages are slower than others does
 //! not matter. The test is an experiment: the controller holds one width for a phase, changes it, and compares the
@@ -113,7 +113,7 @@ pub struct Sample {
     pub latency: Duration,
     /// The kind of page: see [`page_kind`].
     pub kind: u16,
-    /// Requests in flight at the host when this one started, itself included.
+    /// Requests in flight to the host when this one started, itself included.
     pub in_flight: u16,
     /// When its slot was taken.
     pub started: Time,
