@@ -367,7 +367,7 @@ fn never_matched(counts: &[FieldCount]) -> String {
         let why = match field.unusable {
             0 => "matched nothing".to_owned(),
             pages => {
-                format!("matched, but never in the form that the rule asks for ({})", wording::plural(pages, "page"))
+                format!("matched, but never in the form that the rule requires ({})", wording::plural(pages, "page"))
             }
         };
         text += &format!("\nExtraction: {:?} {why}; tried on {tried}\n", field.name);

@@ -597,7 +597,7 @@ fn append_pages(text: &mut String, report: &CrawlReport, max_entries: usize) {
 }
 
 fn append_hosts(text: &mut String, report: &CrawlReport, max_entries: usize) {
-    // With one host, the headline says the same.
+    // With one host, the headline has the same numbers.
     if report.hosts.len() < 2 {
         return;
     }

@@ -115,7 +115,7 @@ impl VisitReporter {
         }
     }
 
-    /// Completes the report at the end of the crawl. The second value says whether all records were printed.
+    /// Completes the report at the end of the crawl. The second value is an error if not all records were printed.
     pub fn close(mut self, elapsed: Duration, queued: u64, end: End) -> (CrawlReport, Result<(), RecordStreamFault>) {
         self.report.close(elapsed, queued, end);
         (self.report, self.fault.map_or(Ok(()), Err))

@@ -189,6 +189,9 @@ mod tests {
         let end = bytes.len() - 22;
         assert_eq!(bytes.get(end..end + 4), Some(&b"PK\x05\x06"[..]));
         let mut short = ZipWriter::new(Vec::new());
-        assert!(short.add("b", digest, &b"hi"[..]).is_err(), "content shorter than its digest says must be an error");
+        assert!(
+            short.add("b", digest, &b"hi"[..]).is_err(),
+            "content that is shorter than in its digest must be an error"
+        );
     }
 }

@@ -501,7 +501,7 @@ fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, max_names: usize) 
     }
 }
 
-/// What the report says about a root, if there is a problem.
+/// The note about a root in the report, if there is a problem.
 fn root_note(page: &PageSummary<'_>) -> Option<RootNote> {
     let url = page.url.into();
     match page.outcome {
