@@ -394,9 +394,9 @@ impl LogReader {
     /// Returns the number of the file that replaces all files before `keep_from`. Returns `None` if no file starts at
     /// `keep_from`, or if there is nothing to compact before it.
     pub fn compaction_number(&self, keep_from: u64) -> Option<u32> {
-        let place = self.sections.iter().position(|section| section.base == keep_from)?;
-        let kept = self.sections.get(place)?.number;
-        (place > usize::from(self.is_compacted)).then(|| kept - 1)
+        let index = self.sections.iter().position(|section| section.base == keep_from)?;
+        let kept = self.sections.get(index)?.number;
+        (index > usize::from(self.is_compacted)).then(|| kept - 1)
     }
 
     /// Closes the files before a position.
@@ -536,18 +536,18 @@ impl LogReader {
         Ok(hash.digest())
     }
 
-    /// Whether a complete frame starts anywhere after the offset `place` in a file.
+    /// Whether a complete frame starts anywhere after the offset `from` in a file.
     ///
     /// Uses constant memory and linear time. A tail that would take longer cannot come from a crash and is reported as
     /// damage.
-    fn has_frame_after(&self, section: &Section, place: u64) -> Result<bool, StoreError> {
+    fn has_frame_after(&self, section: &Section, from: u64) -> Result<bool, StoreError> {
         let name = file_name(section.number);
         let read_error = |error| failed(&*self.files, &name, "read", &error);
         let len = section.file.length().map_err(read_error)?;
-        let tail = len.saturating_sub(place);
+        let tail = len.saturating_sub(from);
         let refuse = |why: &str| {
             let what =
-                format!("{tail} bytes after byte {place} {why}; cut the file to {place} bytes to resume without them");
+                format!("{tail} bytes after byte {from} {why}; cut the file to {from} bytes to resume without them");
             Err(damaged(&*self.files, &name, &what))
         };
         if tail > (MAX_RECORDS + FRAME_HEADER) as u64 {
@@ -556,7 +556,7 @@ impl LogReader {
         // How many more bytes the search may hash. It hashes a frame for every place that looks like a frame mark.
         let mut hash_allowance = 4 * tail + (1 << 20);
         let mut piece = vec![0; SCAN_BYTES + FRAME_HEADER];
-        let mut at = place + 1;
+        let mut at = from + 1;
         while at + (FRAME_HEADER as u64) <= len {
             let read = section.file.read_at(&mut piece, at).map_err(read_error)?;
             let scanned = piece.get(..read).unwrap_or_default();
@@ -682,9 +682,9 @@ impl LogReader {
         number: u32,
         each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let Some(place) = self.sections.iter().position(|section| section.number == number) else { return Ok(()) };
-        let from = self.sections.get(place).map_or(0, |section| section.base + FILE_HEADER as u64);
-        let until = self.sections.get(place + 1).map_or(u64::MAX, |section| section.base);
+        let Some(index) = self.sections.iter().position(|section| section.number == number) else { return Ok(()) };
+        let from = self.sections.get(index).map_or(0, |section| section.base + FILE_HEADER as u64);
+        let until = self.sections.get(index + 1).map_or(u64::MAX, |section| section.base);
         self.walk_until(from, until, each).map(drop)
     }
 

@@ -27,8 +27,8 @@ impl<F: Frontier> Keeper<F> {
         let found = std::mem::take(&mut visit.message.found);
         // The same links, read ahead for prefetching.
         let mut ahead = found.links(&visit.link.url);
-        for (number, mut link) in found.links(&visit.link.url).enumerate() {
-            if number % PREFETCHED == 0 {
+        for (index, mut link) in found.links(&visit.link.url).enumerate() {
+            if index % PREFETCHED == 0 {
                 self.frontier.prefetch(&mut ahead.by_ref().take(PREFETCHED));
             }
             link.request = redirected.as_ref();

@@ -1,8 +1,8 @@
-//! The keeper's cookie jar. All requests of a crawl share one jar, also those for robots.txt and sitemaps. So
-//! every request has the cookies that earlier responses set.
+//! The keeper's cookie jar. All requests of a crawl share one jar, also those for robots.txt and sitemaps. So every
+//! request has the cookies that earlier responses set.
 //!
-//! Cookies last as long as the run. They are
-//! not written to the crawl directory, because they often grant access to an account; a resumed crawl gets new ones.
+//! Cookies last as long as the run. They are not written to the crawl directory, because they often grant access to an
+//! account; a resumed crawl gets new ones.
 
 use super::Keeper;
 use crate::outcome::Outcome;
