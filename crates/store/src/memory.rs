@@ -227,8 +227,8 @@ impl Queue {
     }
 }
 
-/// Length of the header of a queued link: flags (kind, [`HAS_REQUEST`], [`HTTPS`]), redirects,
-/// tries, page number, length of the rest of the URL.
+/// Length of the header of a queued link: flags (kind, [`HAS_REQUEST`], [`HTTPS`]), redirects, tries, page number,
+/// length of the rest of the URL.
 const HEAD: usize = 9;
 /// The page number of a link that was not found on a page.
 const NO_PAGE: u32 = u32::MAX;

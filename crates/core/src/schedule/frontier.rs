@@ -189,9 +189,9 @@ impl fmt::Debug for FrontierWaker {
 ///
 /// Links come and go in batches: [`Frontier::put`] adds many, [`Frontier::take`] leases many. No call should wait for a
 /// disk or a network, because the crawl has one scheduling thread. A frontier that has to wait completes the call on a
-/// thread of its own. Meanwhile `put` may report a known link as new, and `take` returns no links. When
-/// work becomes available, the frontier calls [`FrontierWaker::wake`] and reports the work as [`FrontierNews`]. Until
-/// then [`Frontier::counts`] includes the links that are being added, so that the crawl does not end.
+/// thread of its own. Meanwhile `put` may report a known link as new, and `take` returns no links. When work becomes
+/// available, the frontier calls [`FrontierWaker::wake`] and reports the work as [`FrontierNews`]. Until then
+/// [`Frontier::counts`] includes the links that are being added, so that the crawl does not end.
 pub trait Frontier {
     /// Called once when the crawl starts. The frontier wakes the crawl with it whenever there is news.
     fn set_waker(&mut self, _waker: FrontierWaker) {}
