@@ -365,3 +365,60 @@ fn slow_hosts_do_not_hold_all_slots() {
     let (alone, beside_slow_hosts) = (last_page_end(0), last_page_end(40));
     assert!(alone / beside_slow_hosts >= 0.8, "{alone} s alone, {beside_slow_hosts} s beside slow hosts");
 }
+
+/// Of 401 hosts, 400 send their pages a few bytes at a time, and there are 256 slots. The other host must nearly keep its
+/// own pace. If it comes last, it must not have to wait for the timeouts of the others.
+#[test]
+fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
+    struct Crowd {
+        pages: usize,
+    }
+
+    impl SimWeb for Crowd {
+        fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
+            let number: u16 = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(999);
+            let [high, low] = number.to_be_bytes();
+            (Duration::from_millis(1), Ok((vec![IpAddr::from([93, 184, high, low])], Duration::from_secs(3_600))))
+        }
+
+        fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
+            let url = &job.link.url;
+            let drips = url.host().starts_with("drip") && !is_robots(job);
+            let latency = Duration::from_millis(if drips { 60_000 } else { 10 });
+            let response = match url.path() {
+                "/robots.txt" => SimResponse::Status(404),
+                "/0" => {
+                    let pages: Vec<String> =
+                        (1..=self.pages).map(|page| format!("http://{}/{page}", url.host())).collect();
+                    links(&pages.iter().map(String::as_str).collect::<Vec<_>>())
+                }
+                _ => links(&[]),
+            };
+            SimReply { drips, ..SimReply::new(latency, job.addresses.first().copied(), response) }
+        }
+    }
+
+    // When the first request to the good host started, and how long all of them took.
+    let crawl = |pages: usize, before: usize, after: usize| {
+        let drips = |range: std::ops::Range<usize>| range.map(|host| format!("http://drip{host}.example/0"));
+        let good = ["http://good.example/0".to_owned()];
+        let config = Config {
+            roots: drips(0..before).chain(good).chain(drips(before..before + after)).collect(),
+            max_time: Some(Span::from_secs(14)),
+            ..Config::default()
+        };
+        let mut sim = Sim::new(Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings")), Crowd { pages });
+        let report = sim.run().expect("a crawl that ends");
+        assert_eq!(sim.politeness.violations(), [] as [String; 0]);
+        let good: Vec<&SimFetch> = report.fetches.iter().filter(|fetch| fetch.url.host() == "good.example").collect();
+        assert_eq!(good.len(), pages + 2, "{before} hosts before it and {after} after it");
+        let start = good.iter().map(|fetch| fetch.start).min().expect("requests");
+        let end = good.iter().map(|fetch| fetch.end).max().expect("requests");
+        (seconds(start), (end - start).as_secs_f64())
+    };
+    let ((_, alone), (_, beside)) = (crawl(4_000, 0, 0), crawl(4_000, 0, 400));
+    assert!(alone / beside >= 0.8, "{alone} s alone, {beside} s beside 400 hosts");
+    let (start, _) = crawl(100, 400, 0);
+    // Each time, half of the slots become free after five seconds: 256 + 128 hosts had a turn before it.
+    assert!(start < 12.0, "its first request after {start} s");
+}

@@ -367,7 +367,8 @@ fn print_introduction(comparison: &EngineComparison) -> Result<(), String> {
     write(&format!(
         "The comparison: {} hosts with {} pages each, {} to {} for an answer{}\n\n  \
          one request after the other  {}\n  \
-         the ideal, {} at once     {}\n\n\
+         the ideal, {} at once     {}\n  \
+         with unknown delays          {}\n\n\
          engine         time    of ideal   CPU a page   memory a fetch   threads   switches a page\n",
         web.hosts,
         web.pages,
@@ -377,11 +378,13 @@ fn print_introduction(comparison: &EngineComparison) -> Result<(), String> {
         format_span(web.one_by_one()),
         comparison.concurrency,
         seconds(web.ideal(comparison.concurrency, comparison.per_host)),
+        seconds(web.greedy(comparison.concurrency, comparison.per_host)),
     ))
 }
 
 const EXPLANATION: &str = "
-time           from the first request to the last response; the ideal is the lower bound given by the servers' delays
+time           from the first request to the last response; the ideal is the lower bound given by the servers' delays.
+               With unknown delays: a crawler without any cost, whose last responses arrive while it has no more requests
 CPU a page     user and system time of the whole crawler, divided by its pages
 memory a fetch memory of one more fetch in flight, measured with up to 2,000 fetches that wait for silent hosts
 switches       context switches: a thread started to wait, or the kernel ran another thread in its place

@@ -55,6 +55,9 @@ pub struct SimReply {
     pub retry_after: Option<Duration>,
     /// The size on the wire.
     pub bytes: u64,
+    /// Whether its body begins at once and arrives a few bytes at a time. It may be closed before its end, as a
+    /// connection would do it.
+    pub drips: bool,
 }
 
 /// The content of a reply.
@@ -78,7 +81,7 @@ pub enum SimResponse {
 
 impl SimReply {
     pub fn new(after: Duration, ip: Option<IpAddr>, response: SimResponse) -> Self {
-        Self { after, ip, response, retry_after: None, bytes: 1_000 }
+        Self { after, ip, response, retry_after: None, bytes: 1_000, drips: false }
     }
 }
 
@@ -130,15 +133,27 @@ impl From<StoreError> for SimFault {
     }
 }
 
+/// The time between the bytes of a response that drips.
+const DRIP_INTERVAL: Duration = Duration::from_millis(100);
+
 /// An event of the simulation.
 enum Event {
     Replied(Box<Visit>),
+    /// Bytes of a response that drips: it ends, continues, or is closed.
+    Drip(Box<DrippingFetch>),
     Resolved(LaneId, ResolveResult),
     /// Links from outside arrive.
     Feed(Vec<Link>),
     /// No more links will come from outside.
     Close,
     Stop(End),
+}
+
+/// A fetch whose response drips.
+struct DrippingFetch {
+    job: Job,
+    reply: SimReply,
+    start: Time,
 }
 
 /// An event and its time. Events with equal times are processed in the order in which they were scheduled.
@@ -242,8 +257,12 @@ impl<W: SimWeb> Sim<W> {
         let (start, end) = (self.now, self.now + reply.after);
         self.politeness.start(&job, reply.ip, self.now);
         let fetch = SimFetch { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
-        let visit = visit(job, reply, start, end, &self.rules);
-        self.schedule(end, Event::Replied(Box::new(visit)));
+        if reply.drips {
+            self.schedule(start + DRIP_INTERVAL, Event::Drip(Box::new(DrippingFetch { job, reply, start })));
+        } else {
+            let visit = visit(job, reply, start, end, &self.rules);
+            self.schedule(end, Event::Replied(Box::new(visit)));
+        }
         fetch
     }
 
@@ -255,6 +274,21 @@ impl<W: SimWeb> Sim<W> {
         self.now = self.now.max(scheduled.at);
         match scheduled.event {
             Event::Replied(visit) => {
+                self.politeness.end(&visit, self.now);
+                self.keeper.finished(visit, self.now)
+            }
+            Event::Drip(mut fetch) => {
+                let age = self.now - fetch.start;
+                let is_complete = age >= fetch.reply.after;
+                if !is_complete && !self.rules.limits.slow_response_quota.take(age) {
+                    self.schedule(self.now + DRIP_INTERVAL, Event::Drip(fetch));
+                    return Ok(());
+                }
+                if !is_complete {
+                    fetch.reply.response = SimResponse::Nothing(ErrorKind::TooSlow);
+                }
+                let DrippingFetch { job, reply, start } = *fetch;
+                let visit = Box::new(visit(job, reply, start, self.now, &self.rules));
                 self.politeness.end(&visit, self.now);
                 self.keeper.finished(visit, self.now)
             }

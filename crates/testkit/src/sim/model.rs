@@ -489,7 +489,7 @@ impl SimWeb for WebModel {
         let after = Duration::from_millis(latency + self.rng.between(0, latency));
         let ip = self.rng.one_of(&job.addresses);
         let (response, retry_after, bytes) = self.next_response(page_url);
-        SimReply { after, ip, response, retry_after: retry_after.map(Duration::from_secs), bytes }
+        SimReply { after, ip, response, retry_after: retry_after.map(Duration::from_secs), bytes, drips: false }
     }
 }
 

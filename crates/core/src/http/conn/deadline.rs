@@ -18,8 +18,6 @@ use super::limits::Limits;
 
 /// Bytes per second below which a body may be ended to free its slot for other requests.
 pub(super) const SLOT_RATE: u32 = 1_024;
-/// How long a body is measured before it may be ended because of [`SLOT_RATE`].
-const SLOT_RATE_WINDOW: Duration = Duration::from_secs(5);
 
 /// How long a body may pause for memory or for a slow reader. A longer pause ends the body.
 pub(super) const MAX_PAUSE: Duration = Duration::from_secs(3_600);
@@ -82,7 +80,7 @@ impl ReadDeadlines {
     pub(super) fn must_free_slot(&self, now: Time, limits: &Limits) -> bool {
         let span = now - self.window_start;
         let is_slow = || u128::from(self.window_bytes) * 1_000_000 < u128::from(SLOT_RATE) * span.as_micros();
-        span >= SLOT_RATE_WINDOW && is_slow() && limits.slow_response_quota.take()
+        limits.slow_response_quota.applies_to(span) && is_slow() && limits.slow_response_quota.take(span)
     }
 
     /// The deadline of a complete head.
@@ -204,12 +202,14 @@ mod tests {
                     && !deadlines.must_free_slot(at(tenth * 100), &limits)
             );
         }
-        limits.slow_response_quota.set(1);
+        limits.slow_response_quota.set(1, Duration::from_secs(5));
         let mut quick = ReadDeadlines::new(Time::NEVER, at(0));
         assert!(!quick.count_bytes(20_000, at(9_000), &limits) && !quick.must_free_slot(at(9_900), &limits));
         let fresh = ReadDeadlines::new(Time::NEVER, at(6_000));
         assert!(!fresh.must_free_slot(at(9_900), &limits), "it was measured for less than five seconds");
         assert!(deadlines.must_free_slot(at(9_900), &limits));
         assert!(!deadlines.must_free_slot(at(9_900), &limits), "the quota was one response");
+        limits.slow_response_quota.set(1, Duration::from_secs(1));
+        assert!(fresh.must_free_slot(at(9_900), &limits), "it was measured for longer than one second");
     }
 }

@@ -4,25 +4,44 @@
 //! discarded.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number. Each
 /// response that is closed for this reason decrements it.
 #[derive(Clone, Debug, Default)]
-pub struct SlowResponseQuota(Arc<AtomicUsize>);
+pub struct SlowResponseQuota(Arc<QuotaState>);
+
+#[derive(Debug, Default)]
+struct QuotaState {
+    responses: AtomicUsize,
+    /// Bodies that began less than this many microseconds ago are not closed.
+    patience: AtomicU64,
+}
 
 impl SlowResponseQuota {
-    /// Sets how many slow responses must be closed.
-    pub fn set(&self, responses: usize) {
-        self.0.store(responses, Ordering::Relaxed);
+    /// Sets how many slow responses must be closed, of those whose bodies began at least `patience` ago.
+    pub fn set(&self, responses: usize, patience: Duration) {
+        self.0.patience.store(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.responses.store(responses, Ordering::Relaxed);
     }
 
-    /// Returns whether the caller's slow response must be closed. If so, decrements the number.
-    pub(crate) fn take(&self) -> bool {
+    /// No response must be closed.
+    pub fn clear(&self) {
+        self.0.responses.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether responses must be closed whose bodies began this long ago.
+    pub(crate) fn applies_to(&self, age: Duration) -> bool {
+        self.0.responses.load(Ordering::Relaxed) > 0
+            && age.as_micros() >= u128::from(self.0.patience.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether the caller's slow response, whose body began `age` ago, must be closed. If so, decrements the
+    /// number.
+    pub fn take(&self, age: Duration) -> bool {
         let decrement = |responses: usize| responses.checked_sub(1);
-        self.0.load(Ordering::Relaxed) > 0
-            && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
+        self.applies_to(age) && self.0.responses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
     }
 }
 

@@ -36,11 +36,8 @@ impl Workbench {
                 return Next::Wait(self.close_slow_responses(now));
             }
             self.admit_unproven(now);
-            // Slow responses must be closed only while all unreserved slots are in use.
-            if is_held || !self.queues.has_unproven() {
-                self.rules.limits.slow_response_quota.set(0);
-            }
             if is_held {
+                self.rules.limits.slow_response_quota.clear();
                 return Next::Wait(Time::NEVER);
             }
             if now >= self.next_start {
@@ -50,7 +47,12 @@ impl Workbench {
             let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
                 let Some(check) = self.lift_unused_reserve(now) else { continue };
                 let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time).min(check);
-                let due = if self.queues.has_unproven() { due.min(self.close_slow_responses(now)) } else { due };
+                let due = if self.queues.has_unproven() {
+                    due.min(self.close_slow_responses(now))
+                } else {
+                    self.rules.limits.slow_response_quota.clear();
+                    due
+                };
                 return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
             };
             if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::lane_queues::Ready;
 use super::queues::WaitState;
 use super::{Entry, Workbench};
+use crate::rules::RobotsPolicy;
 use crate::schedule::job::LaneId;
 use crate::time::Time;
 
@@ -28,10 +29,23 @@ const NANOS_PER_LINK_BYTE: u64 = 10;
 /// The longest delay of this kind.
 const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 
-/// A response that holds its slot for longer than this may be closed if other hosts wait.
-const HELD_LONG: Duration = Duration::from_secs(5);
+/// A slow response that holds its slot for longer than this may be closed if a quick lane waits.
+const QUICK_LANE_PATIENCE: Duration = Duration::from_secs(1);
+/// A slow response that holds its slot for longer than this may be closed if another host waits, of which no page is
+/// known.
+const NEW_LANE_PATIENCE: Duration = Duration::from_secs(5);
 /// How often slots are counted while all are taken.
-const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(500);
+const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(250);
+/// With many lanes, slots are counted less often: after this time for each lane.
+const SLOT_COUNT_INTERVAL_PER_LANE: Duration = Duration::from_micros(50);
+
+/// The slots that requests hold for longer than the patience of the lanes that wait for them.
+struct LongHeldSlots {
+    /// Whether a lane waits that has this patience.
+    is_awaited: bool,
+    count: usize,
+    patience: Duration,
+}
 
 impl Workbench {
     /// Whether all free slots are reserved for fast lanes. Then a slow lane that has a slot gets no more; otherwise slow
@@ -112,28 +126,44 @@ impl Workbench {
         }
     }
 
-    /// Called while all slots, or all unreserved slots, are in use. If slow responses hold more than half of all slots
-    /// while a quick lane or an unproven lane waits, has the workers close the excess ones. Returns when to count again.
+    /// Called while all slots, or all unreserved slots, are in use. If requests hold more than half of all slots for
+    /// longer than a waiting lane has to accept, has the workers close the slow responses among them, down to half of
+    /// the slots. Their number is kept until the next count while waiting lanes take the freed slots, because each close
+    /// frees only one. Returns when to count again.
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let is_kept_out = self.queues.has_unproven();
-        if (self.queues.has_no_ready_lane() && !is_kept_out) || self.fast_lanes == 0 {
-            self.rules.limits.slow_response_quota.set(0);
+        if self.queues.has_no_ready_lane() && !is_kept_out {
+            self.rules.limits.slow_response_quota.clear();
             return Time::NEVER;
         }
         if now < self.next_slot_count {
             return self.next_slot_count;
         }
-        self.next_slot_count = now + SLOT_COUNT_INTERVAL;
-        let (mut held_long, mut is_fast_waiting) = (0, is_kept_out);
+        let lanes = u32::try_from(self.lanes.len()).unwrap_or(u32::MAX);
+        self.next_slot_count = now + SLOT_COUNT_INTERVAL.max(SLOT_COUNT_INTERVAL_PER_LANE.saturating_mul(lanes));
+        // The only request to a new host was that for its robots.txt.
+        let starts_of_new = u8::from(self.rules.robots == RobotsPolicy::Obey);
+        let mut quick = LongHeldSlots { is_awaited: false, count: 0, patience: QUICK_LANE_PATIENCE };
+        let mut new = LongHeldSlots { is_awaited: is_kept_out, count: 0, patience: NEW_LANE_PATIENCE };
         for entry in self.lanes.values() {
             let Entry { lane, wait, .. } = &**entry;
-            let long = lane.flights().filter(|(_, started)| now - *started > HELD_LONG).count();
-            held_long += long;
-            let is_ready = matches!(wait, WaitState::Ready(_));
-            is_fast_waiting |= is_ready && long == 0 && lane.left() > 0 && lane.pace.is_quick();
+            let longer = |span| lane.flights().filter(|(_, started)| now - *started > span).count();
+            let (own, own_longest) = (longer(quick.patience), longer(new.patience));
+            quick.count += own;
+            new.count += own_longest;
+            if matches!(wait, WaitState::Ready(_)) && lane.left() > 0 {
+                let is_new = lane.in_flight() == 0 && lane.pace.starts() <= starts_of_new;
+                quick.is_awaited |= lane.pace.is_quick() && own == 0;
+                new.is_awaited |= is_new || (lane.pace.is_quick() && own_longest == 0);
+            }
         }
-        let excess = held_long.saturating_sub(self.concurrency / 2);
-        self.rules.limits.slow_response_quota.set(if is_fast_waiting { excess } else { 0 });
+        match [quick, new].into_iter().find(|slots| slots.is_awaited) {
+            Some(slots) => {
+                let excess = slots.count.saturating_sub(self.concurrency / 2);
+                self.rules.limits.slow_response_quota.set(excess, slots.patience);
+            }
+            None => self.rules.limits.slow_response_quota.clear(),
+        }
         self.next_slot_count
     }
 

@@ -480,6 +480,9 @@ fn a_host_whose_fetches_have_ended_is_not_judged_by_them() {
     assert!(jobs.len() == 8 && (3..=5).contains(&first), "{first} of {}", jobs.len());
 }
 
+/// Longer than any response may hold its slot while others wait.
+const LONG: Duration = Duration::from_secs(60);
+
 #[test]
 fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     let mut bench = bench(|config| {
@@ -493,7 +496,7 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     assert_eq!(jobs.len(), 4);
     let (quick, slow): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.lane == LaneId(4));
     assert!(quick.is_empty(), "the first four go first");
-    assert!(matches!(bench.next(at(100)), Next::Wait(Time::NEVER)), "no host is known to be quick");
+    assert!(matches!(bench.next(at(100)), Next::Wait(again) if again == at(250)));
     let mut slow = slow.into_iter();
     end(&mut bench, slow.next().expect("a job"), 200, at(200));
     let quick = fetches(&mut bench, at(200));
@@ -504,15 +507,37 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     // It has one slot now, and three are held by others.
     let mut quick = fetches(&mut bench, at(300));
     assert_eq!(quick.len(), 1);
-    assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_500)));
-    assert!(!quota.take(), "they have not had their time");
+    assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_250)));
+    assert!(!quota.take(LONG), "they have not had their time");
     end(&mut bench, quick.remove(0), 200, at(1_200));
-    assert_eq!(fetches(&mut bench, at(5_900)).len(), 1);
-    assert!(quota.take() && !quota.take(), "more than half of the slots are held for long, by one");
-    quota.set(1);
-    end(&mut bench, slow.next().expect("a job"), 200, at(6_000));
-    assert_eq!(fetches(&mut bench, at(6_000)).len(), 1);
-    assert!(!quota.take(), "a slot was free in the meantime");
+    assert_eq!(fetches(&mut bench, at(1_250)).len(), 1);
+    assert!(!quota.take(Duration::from_millis(900)), "a body that began less than a second ago goes on");
+    assert!(quota.take(LONG) && !quota.take(LONG), "more than half of the slots are held for long, by one");
+    quota.set(1, Duration::ZERO);
+    end(&mut bench, slow.next().expect("a job"), 200, at(1_300));
+    assert_eq!(fetches(&mut bench, at(1_300)).len(), 1);
+    assert!(!quota.take(LONG), "no lane waits");
+}
+
+#[test]
+fn slow_responses_are_asked_to_give_way_to_a_new_host() {
+    let mut bench = bench(|config| config.concurrency = 4);
+    let one: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(1, one), (1, one), (1, one), (1, one), (1, one), (1, one)]);
+    let quota = bench.rules.limits.slow_response_quota.clone();
+    let jobs = fetches(&mut bench, at(0));
+    assert!(jobs.len() == 4 && jobs.iter().all(|job| job.lane.0 < 4), "the first four go first");
+    assert!(matches!(bench.next(at(4_900)), Next::Wait(again) if again == at(5_150)));
+    assert!(!quota.take(LONG), "they have not had their time");
+    assert!(matches!(bench.next(at(5_150)), Next::Wait(_)));
+    assert!(!quota.take(Duration::from_millis(4_900)));
+    let mut jobs = jobs.into_iter();
+    for lane in [4, 5] {
+        assert!(quota.take(LONG), "one for each host that waits");
+        end(&mut bench, jobs.next().expect("a job"), 200, at(5_200));
+        assert_eq!(fetches(&mut bench, at(5_200)).iter().map(|job| job.lane.0).collect::<Vec<_>>(), [lane]);
+    }
+    assert!(!quota.take(LONG), "half of the slots stay in use");
 }
 
 #[test]
