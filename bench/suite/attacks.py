@@ -3,7 +3,7 @@
 hosts     every page is short
 names     every page of 127.0.0.1 names 1,000 new hosts (127.x.y.z), 1,000 pages of it; names10: 10,000 pages
 invented  every page names 9,980 new hosts, compressed; the hosts are 127.x.y.z
-zstd      a body of 286 bytes that fills a window of 8 MiB, then the server pauses; zstd3: in two more layers
+zstd      a body of 262 bytes that fills a window of 8 MiB, then the server pauses; zstd3: in two more layers
 brotli    the same with 9 MiB in a window of 16 MiB (needs the command brotli)
 links     pages of 10 KB that decompress to 4 MiB of links
 heads     heads of 240 KB, in pieces
@@ -29,29 +29,41 @@ def address(number):
 
 
 def head(length, more=b"", kind=b"text/html"):
+    """The head of a response with a body of this length; `more` are further header lines."""
     return b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n" % (kind, length, more)
 
 
-def encoded_response(names, body):
-    return head(len(body), b"Content-Encoding: %s\r\n" % names) + body
+def encoded_response(encodings, body):
+    """A response whose body is compressed with these encodings."""
+    return head(len(body), b"Content-Encoding: %s\r\n" % encodings) + body
+
+
+def zstd_header(window_log):
+    """The start of a zstd frame: the magic number, no content length, and a window of `1 << window_log` bytes."""
+    return b"\x28\xb5\x2f\xfd\x00" + bytes([(window_log - 10) << 3])
+
+
+def zstd_block(size, kind, last):
+    """The header of a block: kind 0 is raw, kind 1 repeats one byte."""
+    return (size << 3 | kind << 1 | int(last)).to_bytes(3, "little")
 
 
 def zstd(content, window_log=23):
     """A zstd frame of raw blocks with a large window and an unknown length."""
-    frame = b"\x28\xb5\x2f\xfd\x00" + bytes([(window_log - 10) << 3])
+    frame = zstd_header(window_log)
     pieces = [content[at : at + 65_536] for at in range(0, len(content), 65_536)]
     for number, piece in enumerate(pieces):
-        last = number + 1 == len(pieces)
-        frame += (len(piece) << 3 | int(last)).to_bytes(3, "little") + piece
+        frame += zstd_block(len(piece), kind=0, last=number + 1 == len(pieces)) + piece
     return frame
 
 
 def zstd_full(window_log=23):
-    """A zstd frame of 286 bytes whose output fills a window of 8 MiB: blocks of 128 KiB of the same byte."""
-    blocks = 1 << (window_log - 17)
-    frame = b"\x28\xb5\x2f\xfd\x00" + bytes([(window_log - 10) << 3])
-    for number in range(blocks):
-        frame += ((128 << 10) << 3 | 1 << 1 | int(number + 1 == blocks)).to_bytes(3, "little") + b" "
+    """A zstd frame of 262 bytes whose output fills a window of 8 MiB: blocks of 128 KiB of the same byte."""
+    block = 128 << 10
+    count = (1 << window_log) // block
+    frame = zstd_header(window_log)
+    for number in range(count):
+        frame += zstd_block(block, kind=1, last=number + 1 == count) + b" "
     return frame
 
 
@@ -91,13 +103,13 @@ def response_pieces(kind, path, port):
         body = b"".join(b"<a href=http://%s:%d/>" % (address(first + n).encode(), port) for n in range(9_980))
         return [encoded_response(b"gzip", gzip.compress(body + b"<a href=/p%d>" % first, 1))]
     if kind in ("zstd", "zstd3", "brotli"):
-        body = {
+        make_body = {
             "zstd": zstd_full,
             "zstd3": lambda: zstd(zstd(zstd_full())),
             "brotli": brotli,
         }[kind]
-        names = {"zstd": b"zstd", "zstd3": b"zstd, zstd, zstd", "brotli": b"br"}[kind]
-        response = make_once(kind, lambda: encoded_response(names, body()))
+        encodings = {"zstd": b"zstd", "zstd3": b"zstd, zstd, zstd", "brotli": b"br"}[kind]
+        response = make_once(kind, lambda: encoded_response(encodings, make_body()))
         return [response[:-4], PAUSE, response[-4:]]
     if kind == "links":
         return [make_once(kind, link_page)]
@@ -113,13 +125,15 @@ def response_pieces(kind, path, port):
     return [head(len(page)) + page]
 
 
-async def serve(kind, port, reader, writer):
+async def serve(kind, reader, writer):
+    """Responds to the requests of one connection."""
+    port = writer.get_extra_info("sockname")[1]
     try:
         while line := await reader.readline():
             path = line.split(b" ")[1].decode()
             while (await reader.readline()).strip():
                 pass
-            for piece in response_pieces(kind, path, port[0]):
+            for piece in response_pieces(kind, path, port):
                 if isinstance(piece, float):
                     await asyncio.sleep(piece)
                 else:
@@ -132,10 +146,8 @@ async def serve(kind, port, reader, writer):
 
 
 async def main(kind):
-    port = [0]
-    server = await asyncio.start_server(lambda r, w: serve(kind, port, r, w), "0.0.0.0", 0, backlog=4096)
-    port[0] = server.sockets[0].getsockname()[1]
-    print(port[0], flush=True)
+    server = await asyncio.start_server(lambda reader, writer: serve(kind, reader, writer), "0.0.0.0", 0, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
         await server.serve_forever()
 

@@ -257,8 +257,8 @@ def count_packets(suite, nginx, setup_folder, hosts, pages, name, samples):
                 suite.print_progress(f"packets, {name}, {client.name}: {run.more['packets']:,}")
                 for sample in samples[f"{name}, {client.name}"]:
                     sample.more["packets"] = run.more["packets"]
-    except (OSError, subprocess.CalledProcessError) as fault:
-        suite.print_progress(f"packets cannot be counted: {fault}")
+    except (OSError, subprocess.CalledProcessError) as error:
+        suite.print_progress(f"packets cannot be counted: {error}")
 
 
 @contextlib.contextmanager

@@ -145,8 +145,8 @@ def run_in_parallel(suite, visit):
     def work(turn):
         try:
             runs[turn] = visit()
-        except Exception as fault:
-            runs[turn] = Sample(void=f"{type(fault).__name__}: {fault}"[:200])
+        except Exception as error:
+            runs[turn] = Sample(void=f"{type(error).__name__}: {error}"[:200])
         run = runs[turn]
         suite.print_progress(f"run {turn + 1}: " + (f"VOID: {run.void}" if run.void else f"{run.pages:,} pages in {run.wall:.2f} s"))
 

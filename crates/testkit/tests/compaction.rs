@@ -9,13 +9,16 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 const PAGES: usize = 12;
+const MAX_REDIRECTS: u8 = 5;
+/// The output file of the crawl, and its committed length.
+const OUTPUT: (&str, u64) = ("pages.jsonl", 7);
 
 fn url(page: usize) -> Url {
     Url::parse(&format!("https://h{}.example/{page}", page % 3)).expect("a URL")
 }
 
 fn commit(frontier: &mut DiskFrontier, writer: &mut LogWriter) {
-    let batch = frontier.commit(&[("pages.jsonl", 7)]).expect("commits").expect("a batch");
+    let batch = frontier.commit(&[OUTPUT]).expect("commits").expect("a batch");
     writer.write(&batch).expect("writes");
     frontier.acknowledge(&batch).expect("acknowledges");
 }
@@ -34,7 +37,8 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
             let is_same = round > 0 && page % 3 != 1;
             if !is_same {
                 let mut links = LinkList::default();
-                links.push(url((page + round + 1) % PAGES).as_str(), LinkKind::Anchor, page.is_multiple_of(2));
+                let nofollow = page.is_multiple_of(2);
+                links.push(url((page + round + 1) % PAGES).as_str(), LinkKind::Anchor, nofollow);
                 links.push("https://elsewhere.example/", LinkKind::Asset, false);
                 let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &links, cut: 0 };
                 frontier.keep_edges(&edges).expect("keeps");
@@ -56,7 +60,7 @@ fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     frontier.set_max_file_size(2_000);
-    let links = (0..PAGES).map(|page| Link::root(url(page), 5)).collect();
+    let links = (0..PAGES).map(|page| Link::root(url(page), MAX_REDIRECTS)).collect();
     frontier.put(links).expect("put");
     crawl(&mut frontier, &mut writer, 0);
     for round in 1..count {
@@ -126,7 +130,7 @@ fn reopen(files: &CrashFiles, queued: u64) -> DiskFrontier {
     let mut frontier = opened.frontier;
     let counts = frontier.counts();
     assert_eq!((counts.known, counts.queued, counts.settled), (PAGES as u64, queued, PAGES as u64 - queued));
-    assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&7));
+    assert_eq!(frontier.outputs().get(OUTPUT.0), Some(&OUTPUT.1));
     let lane = frontier.lane_of("h0.example").expect("a lane");
     assert!(frontier.lane_state(lane).expect("reads").is_some_and(|note| note.starts_with(b"note of round")));
     assert!(frontier.earlier(url(0).as_ref(), LinkKind::Anchor).expect("reads").is_some());
@@ -232,8 +236,10 @@ fn large_crawl(files: &CrashFiles) -> (DiskFrontier, LogWriter) {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     let path = "p".repeat(2_000);
-    let links = (0..LARGE_CRAWL)
-        .map(|page| Link::root(Url::parse(&format!("https://h{}.example/{path}/{page}", page % 3)).expect("a URL"), 5));
+    let links = (0..LARGE_CRAWL).map(|page| {
+        let url = Url::parse(&format!("https://h{}.example/{path}/{page}", page % 3)).expect("a URL");
+        Link::root(url, MAX_REDIRECTS)
+    });
     frontier.put(links.collect()).expect("put");
     for lane in frontier.lanes_with_work() {
         for link in frontier.take(lane, LARGE_CRAWL).expect("takes") {

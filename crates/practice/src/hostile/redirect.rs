@@ -52,8 +52,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("RED04", "a chain that grows", INVALID, |case| {
             let mut site = case.site()?;
             let path = |size: usize| format!("/?x={}", "a".repeat(size));
-            for step in 6..=12 {
-                site = site.redirect(&path(1 << step), &path(2 << step), 302);
+            // From 64 to 8,192 bytes, twice as long at each step.
+            for exponent in 6..=12 {
+                site = site.redirect(&path(1 << exponent), &path(2 << exponent), 302);
             }
             case.root(site.url(&path(64)));
             case.judge(site.url(&path(2_048)));

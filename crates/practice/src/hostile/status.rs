@@ -39,6 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
+/// Statuses that make the crawler wait or retry.
 fn delays() -> Vec<Case> {
     vec![
         Case::new("STA01", "429 with seconds to wait", Expect::Ok, |case| {
@@ -47,6 +48,7 @@ fn delays() -> Vec<Case> {
             case.root(site.url("/"));
             case.add_site(site.fail_times("/", 1, busy, Response::html("page")));
             case.check("three seconds pass before the second request", |report| {
+                // With a margin of 10 ms.
                 check_delay(report, Duration::from_millis(2_990))
             });
             Ok(())
@@ -144,6 +146,7 @@ fn delays() -> Vec<Case> {
     ]
 }
 
+/// Statuses that a crawler rarely receives.
 fn unusual() -> Vec<Case> {
     vec![
         Case::new("STA08", "a partial response that was not requested", Expect::Truncated("length", None), |case| {
