@@ -20,6 +20,9 @@ use argiope_store::MemoryFrontier;
 
 use argiope_runtime::Error;
 
+/// Links need no protection against collisions here.
+const FINGERPRINT_KEY: u64 = 0;
+
 /// The number of boards and the speed of the players.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChessExhibition {
@@ -69,8 +72,8 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
         allow_private: true,
         ..Config::default()
     };
-    let rules = Arc::new(config.compile(0)?);
-    let mut keeper = Keeper::new(MemoryFrontier::new(0), rules, WallClock { start: 0 });
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY)?);
+    let mut keeper = Keeper::new(MemoryFrontier::new(FINGERPRINT_KEY), rules, WallClock { start: 0 });
     let mut now = Time::ZERO;
     keeper.begin(now)?;
     // The times from which the champions are free for the next move.
@@ -121,7 +124,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
 fn next_move(link: &Link, moves: u32) -> FollowList {
     let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
     let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();
-    let mut found = FollowList::new(0, link.depth + 1, 0);
+    let mut found = FollowList::new(FINGERPRINT_KEY, link.depth + 1, 0);
     if let Some(next) = next {
         found.push(next.as_ref(), LinkKind::Anchor);
     }

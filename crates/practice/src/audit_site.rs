@@ -95,9 +95,9 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         .page("/plain", page("A page over plain http", "", "plain"))
         .robots("User-agent: *\nDisallow: /private/\n");
     let mut site = Site::https("127.0.0.1:0", CertificateKind::Good)?;
-    let here = |path: &str| site.url(path);
-    let canonical = |path: &str| format!("<link rel=canonical href=\"{}\">", here(path));
-    let alternate = |code: &str, path: &str| format!("<link rel=alternate hreflang={code} href=\"{}\">", here(path));
+    let url = |path: &str| site.url(path);
+    let canonical = |path: &str| format!("<link rel=canonical href=\"{}\">", url(path));
+    let alternate = |code: &str, path: &str| format!("<link rel=alternate hreflang={code} href=\"{}\">", url(path));
     let noindex = "<meta name=robots content=noindex>";
     let sitemap_paths = [
         "/sitemap-error/gone",
@@ -108,11 +108,13 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         "/orphan/lonely",
         "/orphan/linked",
     ];
-    let entries: String = sitemap_paths.iter().map(|path| format!("<url><loc>{}</loc></url>", here(path))).collect();
+    let entries: String = sitemap_paths.iter().map(|path| format!("<url><loc>{}</loc></url>", url(path))).collect();
     let sitemap = format!("<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{entries}</urlset>");
-    let cut = format!("<urlset><url><loc>{}</loc></url><url><loc>", here("/orphan/linked"));
-    let sitemaps = ["/sitemap.xml", "/sitemap-cut.xml", "/sitemap-gone.xml"];
-    let sitemaps: String = sitemaps.iter().map(|path| format!("Sitemap: {}\n", here(path))).collect();
+    let truncated_sitemap = format!("<urlset><url><loc>{}</loc></url><url><loc>", url("/orphan/linked"));
+    let sitemaps: String = ["/sitemap.xml", "/sitemap-cut.xml", "/sitemap-gone.xml"]
+        .iter()
+        .map(|path| format!("Sitemap: {}\n", url(path)))
+        .collect();
     // The misspelled directive is the fault of `robots-fault`.
     let robots = format!("User-agent: *\nDissalow: /typo\n{sitemaps}");
     let long_title = "A title that goes on and on, far beyond what any search result has room for on its line";
@@ -194,7 +196,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
     }
     site = site
         .robots(&robots)
-        .page("/sitemap-cut.xml", Response::bytes(cut.into_bytes()).content_type("application/xml"))
+        .page("/sitemap-cut.xml", Response::bytes(truncated_sitemap.into_bytes()).content_type("application/xml"))
         .page("/sitemap.xml", Response::bytes(sitemap.into_bytes()).content_type("application/xml"));
     for (path, response) in pages {
         site = site.page(path, response);

@@ -176,6 +176,7 @@ impl ServeOptions {
         Ok(options)
     }
 
+    /// Sets a flag that has a value.
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let plan = &mut self.plan;
         match name {
@@ -205,12 +206,12 @@ impl ServeOptions {
             "--dead" => plan.dead = number(name, value)?,
             "--seed" => plan.seed = number(name, value)?,
             "--latency-ms" => {
-                let (least, greatest) = value.split_once('-').unwrap_or((value, value));
-                plan.latency_us = (micros(name, least)?, micros(name, greatest)?);
+                let (min, max) = value.split_once('-').unwrap_or((value, value));
+                plan.latency_us = (micros(name, min)?, micros(name, max)?);
             }
             "--drip" => {
-                let (bytes, every) = value.split_once(':').ok_or("--drip: the form is BYTES:MS, as in 50:20")?;
-                plan.drip = (number(name, bytes)?, micros(name, every)?);
+                let (bytes, interval) = value.split_once(':').ok_or("--drip: the form is BYTES:MS, as in 50:20")?;
+                plan.drip = (number(name, bytes)?, micros(name, interval)?);
             }
             "--robots" => self.robots = Some(value.replace("\\n", "\n")),
             "--tls" => {
@@ -326,6 +327,7 @@ impl ServeOptions {
     }
 }
 
+/// Parses the value of a flag.
 fn number<N: std::str::FromStr>(flag: &str, value: &str) -> Result<N, String> {
     value.parse().map_err(|_| format!("{flag} {value}: a number is needed"))
 }

@@ -315,15 +315,17 @@ impl FrontierModel {
         is_new
     }
 
+    /// Adds a link that waits for its admission; returns whether it is new.
     fn defer(&mut self, link: &Link) -> bool {
-        let new = self.known.insert((link.url.clone(), link.kind == LinkKind::SitemapFile));
-        if new {
+        let is_new = self.known.insert((link.url.clone(), link.kind == LinkKind::SitemapFile));
+        if is_new {
             self.arrivals += 1;
             self.deferred.push((self.arrivals, link.clone()));
         }
-        new
+        is_new
     }
 
+    /// Queues deferred links in the order in which they would be taken.
     fn admit_deferred(&mut self, max_links: usize) {
         self.deferred.sort_by_key(|(arrival, link)| (link.depth, *arrival));
         let count = self.deferred.len().min(max_links);
@@ -332,6 +334,7 @@ impl FrontierModel {
         }
     }
 
+    /// Leases queued links of a host, the lowest depth first, then in order of arrival.
     fn take(&mut self, host: &str, max_links: usize) -> Vec<Link> {
         let mut taken = Vec::new();
         while taken.len() < max_links {

@@ -46,13 +46,11 @@ fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>,
             Order::Wait(until) => now = until,
             Order::Done(_) => break,
         }
-        let ended = keeper.take_settled();
-        settled.extend(ended.into_iter().map(|settled| (settled.visit.facts.outcome, settled.visit.link.tries)));
+        settled.extend(keeper.take_settled());
     }
-    settled.extend(
-        keeper.take_settled().into_iter().map(|settled| (settled.visit.facts.outcome, settled.visit.link.tries)),
-    );
-    (requests, settled)
+    settled.extend(keeper.take_settled());
+    let results = settled.iter().map(|settled| (settled.visit.facts.outcome, settled.visit.link.tries));
+    (requests, results.collect())
 }
 
 /// Settings for a crawl of these paths, one request per minute.
@@ -91,8 +89,8 @@ fn a_cookie_is_sent_until_it_expires() {
 fn a_redirect_to_itself_with_a_new_cookie_is_retried_and_recorded_once() {
     let redirect_twice = |visit: &mut Visit| {
         if visit.link.tries < 3 {
-            let n = visit.link.tries;
-            set_cookie(visit, &format!("n{n}=1"));
+            let attempt = visit.link.tries;
+            set_cookie(visit, &format!("n{attempt}=1"));
             visit.facts.outcome = Outcome::Redirect;
             visit.facts.status = Some(302);
             visit.facts.redirect = Url::parse("http://h.example/").ok();

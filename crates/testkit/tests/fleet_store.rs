@@ -18,6 +18,10 @@ use argiope_testkit::redis_cluster::RedisCluster;
 
 const BUCKETS: u32 = 16;
 const LEASE_MS: u64 = 30_000;
+const FINGERPRINT_KEY: u64 = 7;
+const MAX_REDIRECTS: u8 = 10;
+/// A limit on links per host or take that no test reaches.
+const MANY: usize = 9;
 /// Whether the crawl has a limit on pages, so that a bucket needs quota.
 const LIMITED: bool = true;
 const UNLIMITED: bool = false;
@@ -26,10 +30,9 @@ fn client(cluster: &RedisCluster, name: &str, owner: &str) -> FleetClient {
     FleetClient::new(Nodes::open(&cluster.address(), None).expect("the cluster responds"), name, owner)
 }
 
-/// A link with the fingerprint key 7.
 fn queued_link(address: &str) -> QueuedLink {
-    let link = Link::root(Url::parse(address).expect("an address"), 10);
-    QueuedLink::new(LinkRef::from(&link), 7)
+    let link = Link::root(Url::parse(address).expect("a URL"), MAX_REDIRECTS);
+    QueuedLink::new(LinkRef::from(&link), FINGERPRINT_KEY)
 }
 
 /// A function that creates an empty frontier with a new name.
@@ -146,7 +149,7 @@ fn a_lost_reply_changes_neither_new_nor_leased_links() {
     assert_eq!(repeated[0].new, [false, true, true], "a repeated put gets the same reply as the first attempt");
     let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
-    let take_request = |number| TakeRequest { token, number, max_links: 2, per_other_host: 9, hosts: Vec::new() };
+    let take_request = |number| TakeRequest { token, number, max_links: 2, per_other_host: MANY, hosts: Vec::new() };
     let paths = |taken: &[Option<TakeResult>]| -> Vec<String> {
         let hosts = taken[0].iter().flat_map(|taken| &taken.hosts);
         hosts.flat_map(|host| &host.links).map(|taken| taken.link.url.to_string()).collect()
@@ -198,7 +201,7 @@ fn the_first_of_equal_links_is_queued(cluster: &RedisCluster) {
     assert_eq!(client_one.put_exactly(&[(bucket, links)]).expect("put")[0].new, [true, false]);
     let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
-    let take_request = TakeRequest { token, number: 1, max_links: 9, per_other_host: 9, hosts: Vec::new() };
+    let take_request = TakeRequest { token, number: 1, max_links: MANY, per_other_host: MANY, hosts: Vec::new() };
     let taken = client_one.take(&[take_request]).expect("take")[0].clone().expect("the bucket is leased");
     assert_eq!(taken.hosts[0].links.iter().map(|taken| taken.link.depth).collect::<Vec<_>>(), [2]);
 }
@@ -214,12 +217,17 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     let first = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].clone();
     assert!(!first.had_owner);
     assert!(client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire").is_empty(), "a bucket has one owner");
-    let take_request =
-        |epoch, number| TakeRequest { token: token(epoch), number, max_links: 2, per_other_host: 9, hosts: Vec::new() };
+    let take_request = |epoch, number| TakeRequest {
+        token: token(epoch),
+        number,
+        max_links: 2,
+        per_other_host: MANY,
+        hosts: Vec::new(),
+    };
     let taken =
         client_one.take(&[take_request(first.epoch, 1)]).expect("take")[0].clone().expect("the bucket is leased");
     assert_eq!((taken.hosts[0].links.len(), taken.hosts[0].left, taken.leased), (2, 3, 2));
-    let fingerprint = |link: &Link| link.fingerprint(7);
+    let fingerprint = |link: &Link| link.fingerprint(FINGERPRINT_KEY);
     let settle = |epoch, sequence, link: &Link| SettleRequest {
         token: token(epoch),
         sequence,
@@ -228,17 +236,20 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
         fingerprints: vec![fingerprint(link)],
         notes: vec![("h.example".into(), b"note".to_vec())],
     };
-    let (a, b) = (&taken.hosts[0].links[0].link, &taken.hosts[0].links[1].link);
-    let out_of_order = client_one.settle(&[settle(first.epoch, 2, a)]).expect("settle");
+    let (link_one, link_two) = (&taken.hosts[0].links[0].link, &taken.hosts[0].links[1].link);
+    let out_of_order = client_one.settle(&[settle(first.epoch, 2, link_one)]).expect("settle");
     assert!(out_of_order[0].is_err(), "only the next number settles");
     for _ in 0..2 {
         assert_eq!(
-            client_one.settle(&[settle(first.epoch, 1, a)]).expect("settle"),
+            client_one.settle(&[settle(first.epoch, 1, link_one)]).expect("settle"),
             [Ok(())],
             "settling is idempotent"
         );
     }
-    assert!(client_one.settle(&[settle(first.epoch, 2, a)]).expect("settle")[0].is_err(), "a page is settled once");
+    assert!(
+        client_one.settle(&[settle(first.epoch, 2, link_one)]).expect("settle")[0].is_err(),
+        "a page is settled once"
+    );
     // Renewing a lease with a duration of zero ends it at once.
     assert_eq!(client_one.renew(&[token(first.epoch)], 0).expect("renew"), [true]);
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
@@ -254,7 +265,7 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     assert_eq!(client_one.renew(&[token(first.epoch)], LEASE_MS).expect("renew"), [false]);
     assert!(client_one.take(&[take_request(first.epoch, 2)]).expect("take")[0].is_none());
     assert!(
-        client_one.settle(&[settle(first.epoch, 2, b)]).expect("settle")[0].is_err(),
+        client_one.settle(&[settle(first.epoch, 2, link_two)]).expect("settle")[0].is_err(),
         "an old epoch settles nothing"
     );
     assert_eq!(client_two.notes(&[(bucket, "h.example".into())]).expect("notes"), [Some(b"note".to_vec())]);
@@ -274,18 +285,22 @@ fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
     let (mut client_one, mut client_two) = (client(cluster, "sent", "one"), client(cluster, "sent", "two"));
     let bucket = bucket_of("h.example", BUCKETS);
     let request = CustomRequest { method: Method::Post, body: b"a".as_slice().into(), ..CustomRequest::default() };
-    let url = Url::parse("https://h.example/form").expect("an address");
-    let form = Link { request: Some(Arc::new(request)), ..Link::root(url, 10) };
-    client_one
-        .put(&[(bucket, vec![QueuedLink::new(LinkRef::from(&form), 7), queued_link("https://h.example/")])])
-        .expect("put");
+    let url = Url::parse("https://h.example/form").expect("a URL");
+    let form = Link { request: Some(Arc::new(request)), ..Link::root(url, MAX_REDIRECTS) };
+    let queued_form = QueuedLink::new(LinkRef::from(&form), FINGERPRINT_KEY);
+    client_one.put(&[(bucket, vec![queued_form, queued_link("https://h.example/")])]).expect("put");
     let token = |epoch| LeaseToken { bucket, epoch };
     let first = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
-    let take_request =
-        |epoch| TakeRequest { token: token(epoch), number: 1, max_links: 9, per_other_host: 9, hosts: Vec::new() };
+    let take_request = |epoch| TakeRequest {
+        token: token(epoch),
+        number: 1,
+        max_links: MANY,
+        per_other_host: MANY,
+        hosts: Vec::new(),
+    };
     client_one.take(&[take_request(first)]).expect("take");
     let sent = Link { tries: ALREADY_SENT, ..form.clone() };
-    let sent = QueuedLink::new(LinkRef::from(&sent), 7);
+    let sent = QueuedLink::new(LinkRef::from(&sent), FINGERPRINT_KEY);
     assert!(client_one.mark(token(first), std::slice::from_ref(&sent)).expect("mark"));
     client_one.release(&[token(first)]).expect("release");
     assert!(!client_one.mark(token(first), &[sent]).expect("mark"), "an old epoch marks nothing");
@@ -307,7 +322,7 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     let epoch = client_one.acquire(&[bucket], LEASE_MS, LIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     assert_eq!(client_one.grant(bucket, 2).expect("grant"), 2);
-    let take_request = |number| TakeRequest { token, number, max_links: 9, per_other_host: 9, hosts: Vec::new() };
+    let take_request = |number| TakeRequest { token, number, max_links: MANY, per_other_host: MANY, hosts: Vec::new() };
     let taken = client_one.take(&[take_request(1)]).expect("take")[0].clone().expect("the bucket is leased");
     assert_eq!((taken.hosts[0].links.len(), taken.quota), (2, Some(0)));
     assert_eq!((client_one.grant(bucket, 5).expect("grant"), client_one.grant(bucket, 5).expect("grant")), (1, 0));

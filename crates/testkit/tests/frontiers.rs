@@ -7,14 +7,20 @@ use argiope_testkit::frontier_suite::History;
 use std::sync::Arc;
 
 argiope_testkit::frontier_suite!(memory, argiope_store::MemoryFrontier::new);
-argiope_testkit::frontier_suite!(disk_never_committed, |_| super::Committing::new(usize::MAX, usize::MAX));
-argiope_testkit::frontier_suite!(disk_committed_at_each_call, |_| super::Committing::new(1, usize::MAX));
-argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committing::new(7, usize::MAX));
+argiope_testkit::frontier_suite!(disk_never_committed, |_| super::Committing::new(
+    super::NEVER,
+    super::UNLIMITED_MEMORY
+));
+argiope_testkit::frontier_suite!(disk_committed_at_each_call, |_| super::Committing::new(1, super::UNLIMITED_MEMORY));
+argiope_testkit::frontier_suite!(disk_committed_now_and_then, |_| super::Committing::new(7, super::UNLIMITED_MEMORY));
 argiope_testkit::frontier_suite!(disk_without_memory, |_| super::Committing::new(1, super::NO_MEMORY));
-argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing::new(3, 4_000));
+argiope_testkit::frontier_suite!(disk_with_little_memory, |_| super::Committing::new(3, super::LITTLE_MEMORY));
 
+const UNLIMITED_MEMORY: usize = usize::MAX;
 /// A memory limit with which the frontier keeps as little as possible in memory.
 const NO_MEMORY: usize = 0;
+const LITTLE_MEMORY: usize = 3_000;
+const NEVER: usize = usize::MAX;
 
 /// A frontier on disk that commits regularly, so that links are read from the disk, from unacknowledged commits and
 /// from the current frame.
@@ -117,10 +123,11 @@ impl Frontier for Committing {
 
 #[test]
 fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
-    for (seed, memory_limit) in (0..30).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
+    const RUNS: u64 = 8;
+    for (seed, memory_limit) in (0..30).zip([UNLIMITED_MEMORY, NO_MEMORY, LITTLE_MEMORY].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
-        for run in 0..8 {
+        for run in 0..RUNS {
             let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
             assert_eq!((opened.resumed, opened.messages.len()), (run > 0, 0));
             let (mut frontier, mut writer) = (opened.frontier, opened.writer);
@@ -137,7 +144,7 @@ fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
         history.model.restart();
         let opened = open_within(Arc::new(files), &CrawlSettings::new(), memory_limit).expect("opens");
         let mut frontier = opened.frontier;
-        assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&7));
+        assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&(RUNS - 1)));
         history.model.compare_all(&mut frontier);
     }
 }
@@ -147,7 +154,7 @@ fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
 #[test]
 fn a_snapshot_taken_during_a_crawl_is_correct() {
     let mut with_snapshot = 0;
-    for (seed, memory_limit) in (0..6).zip([usize::MAX, 0, 3_000].into_iter().cycle()) {
+    for (seed, memory_limit) in (0..6).zip([UNLIMITED_MEMORY, NO_MEMORY, LITTLE_MEMORY].into_iter().cycle()) {
         let files = CrashFiles::default();
         let mut history = History::new(seed);
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
@@ -184,7 +191,7 @@ fn a_run_that_ends_during_a_snapshot_leaves_a_complete_one() {
     for has_more_calls in [false, true] {
         let files = CrashFiles::default();
         let mut history = History::new(7);
-        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), usize::MAX).expect("opens");
+        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), UNLIMITED_MEMORY).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         // A snapshot whenever possible, in small portions.
         frontier.set_snapshots(0, 0, 50);
@@ -205,7 +212,7 @@ fn a_run_that_ends_during_a_snapshot_leaves_a_complete_one() {
         let names: Vec<String> = files.names().into_iter().map(|(name, _)| name).collect();
         assert!(names.iter().any(|name| name == "snapshot"), "{names:?}");
         history.model.restart();
-        let opened = open_within(Arc::new(files), &CrawlSettings::new(), usize::MAX).expect("opens");
+        let opened = open_within(Arc::new(files), &CrawlSettings::new(), UNLIMITED_MEMORY).expect("opens");
         assert_eq!(opened.messages, [""; 0]);
         history.model.compare_all(&mut { opened.frontier });
     }

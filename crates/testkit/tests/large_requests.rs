@@ -14,7 +14,7 @@ use argiope_core::{Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
 
 const FINGERPRINT_KEY: u64 = 1;
-
+const MAX_REDIRECTS: u8 = 5;
 const BODY_BYTES: usize = 1 << 20;
 const FORMS: usize = 60;
 
@@ -32,10 +32,10 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
     let mut now = Time::ZERO;
     keeper.begin(now).expect("the crawl begins");
     for number in 0..FORMS {
-        let url = Url::parse(&format!("http://h.example/{number}")).expect("an address");
+        let url = Url::parse(&format!("http://h.example/{number}")).expect("a URL");
         let request =
             CustomRequest { method: Method::Post, body: vec![b'x'; BODY_BYTES].into(), ..CustomRequest::default() };
-        let link = Link { request: Some(Arc::new(request)), ..Link::root(url, 5) };
+        let link = Link { request: Some(Arc::new(request)), ..Link::root(url, MAX_REDIRECTS) };
         keeper.put(vec![link], now).expect("the frontier works");
     }
     let (mut sent, mut max_held) = (0, 0);

@@ -14,11 +14,13 @@ const FINGERPRINT_KEY: u64 = 42;
 
 const MAX_TRIES: u8 = 4;
 
+/// Random webs.
 fn plans() -> impl Strategy<Value = WebPlan> {
     (any::<u64>(), 1..8usize, 1..25usize, 1..5usize, 0..60u64)
         .prop_map(|(seed, hosts, pages, addresses, trouble)| WebPlan { seed, hosts, pages, addresses, trouble })
 }
 
+/// Random settings that a crawl may have.
 fn settings() -> impl Strategy<Value = Config> {
     let pace = prop_oneof![Just(Pace::Gentle), Just(Pace::Steady), Just(Pace::Full)];
     let delay = prop_oneof![3 => Just(0), 1 => Just(100), 1 => Just(1_500)];
@@ -173,12 +175,12 @@ proptest! {
     }
 
     #[test]
-    fn the_limit_on_time_ends_the_crawl_at_its_deadline(plan in plans(), config in settings(), max in 1..20_000u64) {
-        let crawled = crawl(&plan, &Config { max_time: Some(Span::from_millis(max)), ..config });
+    fn the_limit_on_time_ends_the_crawl_at_its_deadline(plan in plans(), config in settings(), max_ms in 1..20_000u64) {
+        let crawled = crawl(&plan, &Config { max_time: Some(Span::from_millis(max_ms)), ..config });
         check_politeness(&crawled)?;
         check_against_oracle(&crawled)?;
         let SimReport { end, ended, counts, .. } = crawled.report;
-        let deadline = Time::from_micros(max * 1_000);
+        let deadline = Time::from_micros(max_ms * 1_000);
         if end == End::Finished {
             prop_assert!(ended <= deadline);
             prop_assert_eq!((counts.queued, counts.leased), (0, 0));
@@ -189,9 +191,9 @@ proptest! {
     }
 
     #[test]
-    fn a_crawl_that_is_stopped_gives_back_leased_links(plan in plans(), config in settings(), at in 0..20_000u64) {
-        let at = Time::from_micros(at * 1_000);
-        let crawled = crawl_with(&plan, &config, |sim| sim.stop_at(at, End::Interrupted));
+    fn a_crawl_that_is_stopped_gives_back_leased_links(plan in plans(), config in settings(), stop_ms in 0..20_000u64) {
+        let stop_time = Time::from_micros(stop_ms * 1_000);
+        let crawled = crawl_with(&plan, &config, |sim| sim.stop_at(stop_time, End::Interrupted));
         check_politeness(&crawled)?;
         check_against_oracle(&crawled)?;
         let SimReport { end, ended, last_event, counts, .. } = crawled.report;

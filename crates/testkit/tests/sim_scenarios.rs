@@ -124,6 +124,7 @@ fn a_renewed_robots_txt_that_forbids_more_is_obeyed() {
     let report = run(&mut sim);
     let results = outcomes(&report);
     assert_eq!(results.last().map(|(_, outcome, _)| *outcome), Some(Outcome::Robots));
+    // One page per hour until the robots.txt is renewed after a day.
     assert!((24..27).contains(&results.len()), "{}", results.len());
 }
 
@@ -233,7 +234,7 @@ fn redirects_are_followed_up_to_the_limit() {
 fn an_open_crawl_takes_links_while_it_runs_and_ends_when_it_is_closed() {
     let mut sim = sim(|_| {}, |job, _, _| if is_robots(job) { SimResponse::Status(404) } else { chain(job, 1) });
     let max_redirects = 10;
-    let root = |text: &str| Link::root(Url::parse(text).expect("an address"), max_redirects);
+    let root = |text: &str| Link::root(Url::parse(text).expect("a URL"), max_redirects);
     let hour = Time::ZERO + Duration::from_secs(3_600);
     sim.feed_at(hour, vec![root("http://other.example/0"), root("http://h.example/0")]);
     sim.feed_at(hour + Duration::from_millis(150), vec![root("http://other.example/9")]);
@@ -317,14 +318,17 @@ fn evicted_robots_rules_are_not_fetched_repeatedly() {
 /// Hosts that need a minute per page are crawled beside a fast host, which must nearly keep its own pace.
 #[test]
 fn slow_hosts_do_not_hold_all_slots() {
+    const PAGES: usize = 400;
+
     struct SlowHosts {
         pages: Vec<String>,
     }
 
     impl SimWeb for SlowHosts {
         fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
-            let number = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(200); // the fast host
-            (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, number])], Duration::from_secs(3_600))))
+            let fast_host = 200;
+            let last_byte = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(fast_host);
+            (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last_byte])], Duration::from_secs(3_600))))
         }
 
         fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
@@ -345,21 +349,22 @@ fn slow_hosts_do_not_hold_all_slots() {
     }
 
     // The time of the last page of the fast host.
-    let last_page_end = |slow: usize| {
-        let hosts = (0..slow).map(|host| format!("http://slow{host}.example/0"));
+    let last_page_end = |slow_hosts: usize| {
+        let slow_roots = (0..slow_hosts).map(|host| format!("http://slow{host}.example/0"));
         let config = Config {
             // The fast host comes last.
-            roots: hosts.chain(["http://quick.example/0".to_owned()]).collect(),
+            roots: slow_roots.chain(["http://quick.example/0".to_owned()]).collect(),
             concurrency: 64,
             max_time: Some(Span::from_secs(600)),
             ..Config::default()
         };
-        let pages = (1..=400).map(|page| format!("/{page}")).collect();
+        let pages = (1..=PAGES).map(|page| format!("/{page}")).collect();
         let mut sim = Sim::new(Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings")), SlowHosts { pages });
         let report = sim.run().expect("a crawl that ends");
         let quick_fetches = report.fetches.iter().filter(|fetched| fetched.url.host() == "quick.example");
         let page_ends: Vec<Time> = quick_fetches.map(|fetched| fetched.end).collect();
-        assert_eq!(page_ends.len(), 402);
+        // With robots.txt and the root.
+        assert_eq!(page_ends.len(), PAGES + 2);
         seconds(page_ends.into_iter().max().expect("pages"))
     };
     let (alone, beside_slow_hosts) = (last_page_end(0), last_page_end(40));

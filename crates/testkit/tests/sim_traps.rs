@@ -61,7 +61,7 @@ fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimResponse {
 
 /// A number written in letters, because the trap detection treats all numbers alike.
 fn word(number: usize) -> String {
-    number.to_string().bytes().map(|digit| char::from(digit + 49)).collect()
+    number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect()
 }
 
 /// A text that is long enough to recognize a page by it.
@@ -99,7 +99,7 @@ fn crawl(
 fn an_endless_calendar_ends() {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let respond = |_: &str, target: &str| {
-        let month: usize = target.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap_or(24_000);
+        let month: usize = target.rsplit('/').next().and_then(|text| text.parse().ok()).unwrap_or(2_000 * 12);
         let text = format!(
             "{} {}: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17. No events are planned in this month.",
             MONTHS[month % 12],
@@ -135,6 +135,7 @@ fn a_maze_of_new_texts_ends() {
     };
     let (_, rules, trap_requests) = crawl(respond, |config| config.trap_budget = 64);
     assert_eq!(rules, [TrapRule::EndlessHost]);
+    // 256 times the budget of a pattern.
     assert!((64 * 256..64 * 256 + 100).contains(&trap_requests), "{trap_requests}");
 }
 
@@ -149,6 +150,7 @@ fn endless_subdomains_end() {
     let (report, rules, _) = crawl(respond, |_| {});
     assert_eq!(rules, [TrapRule::DomainHosts]);
     let hosts: BTreeSet<&str> = report.fetches.iter().map(|fetch| fetch.url.host()).collect();
+    // The two roots, and the hosts that every domain may have.
     assert_eq!(hosts.len(), 2 + 64);
 }
 
@@ -184,6 +186,7 @@ fn a_redirect_maze_ends() {
     };
     let (report, rules, trap_requests) = crawl(respond, |_| {});
     assert_eq!(rules, []);
+    // robots.txt, the root, and five links with ten redirects each.
     assert_eq!(trap_requests, 2 + 5 * 11);
     let failed = report.settled.iter().filter(|settled| settled.visit.facts.error.is_some()).count();
     assert_eq!(failed, 5);
@@ -225,7 +228,7 @@ fn an_index_of_indexes_of_sitemaps_ends() {
             return page(&format!("{TEXT} {target}"), (0..4).map(|page| format!("http://trap.example/{page}")));
         };
         let child = |number| SitemapEntry {
-            url: Url::parse(&format!("http://trap.example{name}-{number}.xml")).expect("an address"),
+            url: Url::parse(&format!("http://trap.example{name}-{number}.xml")).expect("a URL"),
             lastmod: None,
             priority: None,
             changefreq: None,
