@@ -44,8 +44,8 @@ pub fn rejudge(
         let depth = if page.is_sitemap { Some(0) } else { depths.get(&fingerprint(&source, rules)).copied() };
         // A page without a depth forbids following its links.
         let Some(depth) = depth else { return Ok(()) };
-        let vouched = sitemaps.get(&fingerprint(&source, rules)).cloned();
-        let bounds = SitemapBounds { vouched: vouched.into_iter().collect(), ..SitemapBounds::default() };
+        let naming_hosts = sitemaps.get(&fingerprint(&source, rules)).cloned();
+        let bounds = SitemapBounds { naming_hosts: naming_hosts.into_iter().collect(), ..SitemapBounds::default() };
         for edge in page.edges() {
             let is_followed = edge.kind.is_page() || (rules.assets && edge.kind == LinkKind::Asset);
             if !is_followed || (edge.nofollow && !rules.follow_nofollow) {

@@ -63,7 +63,7 @@ pub(crate) fn walk<S: NodeSink>(html: &str, max_nodes: usize, sink: &mut S) -> (
         has_head: false,
         body: None,
     };
-    builder.open_element(names::HTML, None, false);
+    builder.open_implied(names::HTML);
     let mut tokenizer = Tokenizer::within(Dialect::Html, TextMode::Markup, b"");
     tokenizer.feed(html.as_bytes(), &mut builder);
     let reason = builder.is_full.then_some("the page has more elements than are parsed");
@@ -214,7 +214,7 @@ impl<S: NodeSink> Builder<'_, S> {
         self.nodes - 1
     }
 
-    /// Opens an element. Implied elements have no tag. `is_foreign`: it belongs to SVG or MathML.
+    /// Opens an element. `is_foreign`: it belongs to SVG or MathML.
     fn open_element(&mut self, name: Name, tag: Option<&Tag<'_>>, is_foreign: bool) -> NodeId {
         if self.open.len() >= MAX_DEPTH {
             self.pop();
@@ -228,6 +228,11 @@ impl<S: NodeSink> Builder<'_, S> {
         }
         self.open.push(OpenElement { node, name, is_foreign });
         node
+    }
+
+    /// Opens an HTML element that has no tag.
+    fn open_implied(&mut self, name: Name) -> NodeId {
+        self.open_element(name, None, false)
     }
 
     /// Closes the innermost open element, except the root.
@@ -280,7 +285,7 @@ impl<S: NodeSink> Builder<'_, S> {
     fn ensure_body(&mut self) {
         if self.body.is_none() {
             self.close_from(1);
-            self.body = Some(self.open_element(names::BODY, None, false));
+            self.body = Some(self.open_implied(names::BODY));
         }
     }
 
@@ -364,10 +369,10 @@ impl<S: NodeSink> Builder<'_, S> {
                 self.close_if_open(|open| matches!(open, names::TD | names::TH | names::CAPTION), stops_table);
                 self.close_to(|open| matches!(open, names::TR | names::TEMPLATE), stops_table);
                 if matches!(self.top_name(), names::TBODY | names::THEAD | names::TFOOT) {
-                    self.open_element(names::TR, None, false);
+                    self.open_implied(names::TR);
                 } else if self.top_name() == names::TABLE {
-                    self.open_element(names::TBODY, None, false);
-                    self.open_element(names::TR, None, false);
+                    self.open_implied(names::TBODY);
+                    self.open_implied(names::TR);
                 }
             }
             names::TR => {
@@ -375,7 +380,7 @@ impl<S: NodeSink> Builder<'_, S> {
                 let is_group = |open| matches!(open, names::TBODY | names::THEAD | names::TFOOT | names::TEMPLATE);
                 self.close_to(is_group, stops_table);
                 if self.top_name() == names::TABLE {
-                    self.open_element(names::TBODY, None, false);
+                    self.open_implied(names::TBODY);
                 }
             }
             names::TBODY | names::THEAD | names::TFOOT | names::CAPTION | names::COLGROUP => {
@@ -459,7 +464,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
                     if name.has(HEAD) || name == names::NOSCRIPT {
                         if !self.has_head {
                             self.has_head = true;
-                            self.open_element(names::HEAD_ELEMENT, None, false);
+                            self.open_implied(names::HEAD_ELEMENT);
                         }
                     } else if !inside
                         || !self.open.iter().any(|open| matches!(open.name, names::TEMPLATE | names::FRAMESET))

@@ -154,7 +154,9 @@ impl Tree {
 pub struct Document {
     html: Box<str>,
     tree: Tree,
+    /// See [`Document::truncated`].
     truncated: Option<&'static str>,
+    /// The URL against which references are resolved, if it is known.
     base: Option<Url>,
     encoding: &'static Encoding,
 }

@@ -61,7 +61,15 @@ pub(super) fn text(element: Element<'_>) -> String {
     out
 }
 
-/// Escapes text, or the value of an attribute in double quotes.
+fn escape_text(text: &str) -> Cow<'_, str> {
+    escape(text, false)
+}
+
+/// Escapes the value of an attribute in double quotes.
+fn escape_attribute(value: &str) -> Cow<'_, str> {
+    escape(value, true)
+}
+
 fn escape(text: &str, is_attribute: bool) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\u{a0}']) {
         return Cow::Borrowed(text);
@@ -100,7 +108,7 @@ pub(super) fn html(element: Element<'_>) -> String {
             if is_raw {
                 out.push_str(document.raw_text(node));
             } else {
-                out.push_str(&escape(&document.text_of(node), false));
+                out.push_str(&escape_text(&document.text_of(node)));
             }
         } else {
             out.push('<');
@@ -109,7 +117,7 @@ pub(super) fn html(element: Element<'_>) -> String {
                 out.push(' ');
                 out.push_str(name);
                 out.push_str("=\"");
-                out.push_str(&escape(&value, true));
+                out.push_str(&escape_attribute(&value));
                 out.push('"');
             }
             out.push('>');

@@ -210,8 +210,10 @@ impl TakenText<'_> {
 
 /// The text of an open element that a selector matched.
 struct OpenText {
+    /// The number of the slot.
     slot: u8,
     node: NodeId,
+    /// The depth of the element.
     depth: usize,
     text: String,
 }
@@ -219,9 +221,11 @@ struct OpenText {
 /// An element that is an item, from its node to the node after its subtree.
 #[derive(Clone, Copy)]
 struct Item {
+    /// The index of the field.
     field: u8,
     node: NodeId,
     end: NodeId,
+    /// The depth of the element.
     depth: usize,
 }
 
@@ -249,6 +253,7 @@ struct StreamSink<'a> {
     html: &'a str,
     /// The bits of the selectors that may still add values. A field with a single value loses its bits when it has one.
     live: u64,
+    /// The open elements, innermost last.
     frames: Vec<Frame>,
     /// Whether the root is not matched yet. Its attributes are not known before the first node within it.
     is_root_pending: bool,

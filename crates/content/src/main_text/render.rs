@@ -45,7 +45,9 @@ pub(super) fn escape_line(text: &str) -> String {
 
 struct Writer<'a> {
     page: &'a Document,
+    /// A flag for each node that is omitted.
     removed: &'a [bool],
+    /// The node of the title, which is omitted.
     headline: Option<u32>,
     is_markdown: bool,
     out: String,

@@ -58,7 +58,9 @@ enum Verdict {
 pub struct Matches<'a, 's> {
     selector: &'s Selector,
     scope: Element<'a>,
+    /// The node that is tested next.
     next: u32,
+    /// The node after the last one that is tested.
     end: u32,
     steps: Steps,
 }

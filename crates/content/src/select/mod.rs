@@ -11,8 +11,9 @@ pub use matching::{Matches, Steps};
 /// A parsed CSS selector.
 ///
 /// Supported: types, `*`, `#id`, `.class`, attributes with all operators and the `i` flag, the four combinators, lists,
-/// `:first-child` and its relatives, `:nth-child(an+b)` and its relatives, `:empty`, `:root`, `:not()`, `:is()`,
-/// `:where()`, `:has()`, and `:contains("text")`, which is not part of CSS but used by most scraping tools.
+/// `:first-child`, `:last-child`, `:only-child`, `:nth-child(an+b)`, `:nth-last-child(an+b)` and the same `-of-type`,
+/// `:empty`, `:root`, `:not()`, `:is()`, `:where()`, `:has()`, and `:contains("text")`, which is not part of CSS but used
+/// by most scraping tools.
 #[derive(Clone, Debug)]
 pub struct Selector {
     /// The selectors of the list. One of them must match.
@@ -45,9 +46,13 @@ impl Selector {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combinator {
+    /// A space.
     Descendant,
+    /// `>`.
     Child,
+    /// `+`.
     NextSibling,
+    /// `~`.
     LaterSibling,
 }
 

@@ -30,10 +30,10 @@ pub fn commons() -> Tally {
     }
     for case in cases(&vectors, "cross_submit") {
         let reach = if text(case, "level") == "host" { SitemapReach::Host } else { SitemapReach::Domain };
-        let vouched = cases(case, "announced_in").iter().map(|host| host.as_str().unwrap().into()).collect();
+        let naming_hosts = cases(case, "announced_in").iter().map(|host| host.as_str().unwrap().into()).collect();
         let mut reader = SitemapReader::new(
             &url(text(case, "sitemap")),
-            SitemapBounds { reach, vouched, ..SitemapBounds::default() },
+            SitemapBounds { reach, naming_hosts, ..SitemapBounds::default() },
         );
         for page in cases(case, "urls") {
             reader.feed(page.as_str().unwrap().as_bytes());

@@ -33,7 +33,7 @@ impl Tally {
         }
     }
 
-    /// Ends the file: asserts that no case failed and that every listed deviation was seen_deviations.
+    /// Ends the file: asserts that no case failed and that every listed deviation occurred.
     pub fn finish(self, total: usize) -> Self {
         assert!(
             self.failures.is_empty(),
@@ -45,7 +45,7 @@ impl Tally {
         assert_eq!(self.total, total, "cases in {}", self.file);
         for id in self.deviations.iter().flat_map(|(_, ids)| *ids) {
             assert!(
-                self.seen_deviations.iter().any(|seen_deviations| seen_deviations == id),
+                self.seen_deviations.iter().any(|seen| seen == id),
                 "{id} is listed as a deviation, but is not a case"
             );
         }

@@ -526,6 +526,6 @@ impl Receiver for Page {
 
 /// Which URLs a sitemap may list: those of its own site, and of the host whose robots.txt names it.
 fn sitemap_bounds(link: &Link) -> sitemap::SitemapBounds {
-    let vouched = link.via.iter().map(|via| Box::from(via.host())).collect();
-    sitemap::SitemapBounds { vouched, ..sitemap::SitemapBounds::default() }
+    let naming_hosts = link.via.iter().map(|via| Box::from(via.host())).collect();
+    sitemap::SitemapBounds { naming_hosts, ..sitemap::SitemapBounds::default() }
 }

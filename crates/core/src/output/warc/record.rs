@@ -54,7 +54,7 @@ impl WarcRecord {
         }
     }
 
-    /// Adds the add_protocol, if it differs from the syntax of the record.
+    /// Adds the protocol, if it differs from the syntax of the record.
     pub fn add_protocol(&mut self, is_http2: bool) {
         if is_http2 {
             self.add_field("WARC-Protocol", "h2");

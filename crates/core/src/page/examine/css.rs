@@ -73,7 +73,7 @@ pub struct CssReader {
     depth: u32,
     /// The depth inside the open `image-set()`, if there is one. Strings at this depth are URLs.
     image_set: Option<u32>,
-    /// The URL or string that is being read.
+    /// The URL that is being read.
     value: Vec<u8>,
     /// The start of `value` in the style sheet.
     start: usize,
@@ -131,18 +131,18 @@ impl CssReader {
                     State::Plain
                 }
                 b'\\' => {
-                    self.push_value(byte, is_url);
+                    self.push_if(is_url, byte);
                     State::QuotedEscape { quote, is_url }
                 }
                 // A string with a line feed is invalid, and not a URL.
                 b'\n' => State::Plain,
                 _ => {
-                    self.push_value(byte, is_url);
+                    self.push_if(is_url, byte);
                     State::Quoted { quote, is_url }
                 }
             },
             State::QuotedEscape { quote, is_url } => {
-                self.push_value(byte, is_url);
+                self.push_if(is_url, byte);
                 State::Quoted { quote, is_url }
             }
             State::UrlStart => match byte {
@@ -152,7 +152,7 @@ impl CssReader {
                 _ => {
                     self.value.clear();
                     self.start = self.position;
-                    self.push_value(byte, true);
+                    self.push(byte);
                     if byte == b'\\' { State::BareEscape } else { State::Bare }
                 }
             },
@@ -164,16 +164,16 @@ impl CssReader {
                 // The URL is invalid. Browsers ignore it too.
                 b'"' | b'\'' | b'(' => State::Plain,
                 b'\\' => {
-                    self.push_value(byte, true);
+                    self.push(byte);
                     State::BareEscape
                 }
                 _ => {
-                    self.push_value(byte, true);
+                    self.push(byte);
                     State::Bare
                 }
             },
             State::BareEscape => {
-                self.push_value(byte, true);
+                self.push(byte);
                 State::Bare
             }
         };
@@ -235,10 +235,17 @@ impl CssReader {
         State::Plain
     }
 
-    /// Adds a byte to the value if it is a URL. A URL that is too long is cut one byte after the limit.
-    fn push_value(&mut self, byte: u8, is_url: bool) {
-        if is_url && self.value.len() <= MAX_CSS_URL {
+    /// Adds a byte to the URL. A URL that is too long is cut one byte after the limit.
+    fn push(&mut self, byte: u8) {
+        if self.value.len() <= MAX_CSS_URL {
             self.value.push(byte);
+        }
+    }
+
+    /// Adds a byte of a string, if the string is a URL.
+    fn push_if(&mut self, is_url: bool, byte: u8) {
+        if is_url {
+            self.push(byte);
         }
     }
 

@@ -29,8 +29,8 @@ pub struct PageFacts {
     pub lang: Option<Box<str>>,
     /// Robots directives of meta elements, in lower case.
     pub meta_robots: Vec<Box<str>>,
-    /// Number of words of the visible text: texts between white space and, in UTF-8 pages, Chinese and Japanese
-    /// characters.
+    /// Number of words in the visible text. Words are separated by white space. In UTF-8 pages, each Chinese or Japanese
+    /// character also counts as one.
     pub words: u64,
     pub og: OpenGraph,
     /// Number of `img` elements without an `alt` attribute. An empty `alt` marks a decoration and is not counted.

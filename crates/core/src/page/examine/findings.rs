@@ -172,7 +172,7 @@ impl Distinct {
     /// Adds a link, or merges it into the same link in the list. Returns its index in the list.
     fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool, anchor: Option<&str>) -> Option<u32> {
         let hash = self.hasher.hash_one((text, kind));
-        if let Some(&known) = self.index.find(hash, |&number| self.list.get(number as usize) == Some((text, kind))) {
+        if let Some(&known) = self.index.find(hash, |&index| self.list.get(index as usize) == Some((text, kind))) {
             if !nofollow {
                 self.list.clear_nofollow(known as usize);
             }
@@ -181,16 +181,16 @@ impl Distinct {
             }
             return Some(known);
         }
-        let number = u32::try_from(self.list.len()).ok()?;
+        let index = u32::try_from(self.list.len()).ok()?;
         self.list.push(text, kind, nofollow);
         if let Some(anchor) = anchor {
-            self.list.set_anchor(number as usize, anchor);
+            self.list.set_anchor(index as usize, anchor);
         }
         let (list, hasher) = (&self.list, &self.hasher);
-        self.index.insert_unique(hash, number, |&number| {
-            list.get(number as usize).map_or(0, |(text, kind)| hasher.hash_one((text, kind)))
+        self.index.insert_unique(hash, index, |&index| {
+            list.get(index as usize).map_or(0, |(text, kind)| hasher.hash_one((text, kind)))
         });
-        Some(number)
+        Some(index)
     }
 }
 

@@ -77,6 +77,7 @@ fn split_quoted(value: &str, separator: char) -> impl Iterator<Item = &str> {
 /// The URL in a `Refresh` header or meta refresh; `None` if there is none.
 pub fn refresh_header(value: &str) -> Option<&str> {
     let spaces = |text: &str| text.bytes().take_while(|&byte| is_space(byte)).count();
+    // The delay comes first: a number, which ends at a separator or white space.
     let mut rest = value.get(spaces(value)..)?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     if digits == 0 && !rest.starts_with('.') {

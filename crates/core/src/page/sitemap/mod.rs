@@ -110,10 +110,11 @@ pub enum SitemapReach {
 #[derive(Clone, Debug)]
 pub struct SitemapBounds {
     pub reach: SitemapReach,
-    /// Hosts whose robots.txt names this sitemap, treated like its own.
-    pub vouched: Vec<Box<str>>,
+    /// Hosts whose robots.txt names this sitemap. Pages of these hosts may be listed like those of its own host.
+    pub naming_hosts: Vec<Box<str>>,
     /// Whether it may be an index, which lists sitemaps.
     pub allows_index: bool,
+    /// Limit on the listed pages, and on the listed sitemaps.
     pub max_entries: usize,
     /// Limit on the bytes after decoding.
     pub max_bytes: u64,
@@ -124,7 +125,7 @@ impl Default for SitemapBounds {
     fn default() -> Self {
         Self {
             reach: SitemapReach::default(),
-            vouched: Vec::new(),
+            naming_hosts: Vec::new(),
             allows_index: true,
             max_entries: 50_000,
             max_bytes: MAX_BYTES,
@@ -137,7 +138,7 @@ impl SitemapBounds {
     pub fn admits(&self, sitemap: &Url, page: &Url) -> bool {
         let has_same_key = |key: fn(&str) -> &str| {
             let page = key(page.host());
-            key(sitemap.host()) == page || self.vouched.iter().any(|host| key(host) == page)
+            key(sitemap.host()) == page || self.naming_hosts.iter().any(|host| key(host) == page)
         };
         match self.reach {
             SitemapReach::Any => true,
@@ -256,7 +257,7 @@ impl SitemapReader {
             }
         }
         if !self.is_done {
-            self.decode(&[], true);
+            self.decode_end();
         }
         self.collector.finish(matches!(self.syntax, Syntax::Unknown))
     }
@@ -278,7 +279,7 @@ impl SitemapReader {
             if result.is_err() && !self.is_done {
                 self.collector.set_fault("the gzip data is broken");
                 self.collector.sitemap.cut = true;
-                self.decode(&[], true);
+                self.decode_end();
                 self.is_done = true;
             }
             if self.is_done {
@@ -345,6 +346,12 @@ impl SitemapReader {
         }
     }
 
+    /// Decodes and parses what is left at the end of the body.
+    fn decode_end(&mut self) {
+        self.decode(&[], true);
+    }
+
+    /// Ends the parsing with a fault.
     fn stop(&mut self, fault: impl Into<String>) {
         self.collector.set_fault(fault);
         self.collector.sitemap.cut = true;

@@ -96,13 +96,13 @@ fn other_documents_are_reported_as_faults() {
 }
 
 #[test]
-fn urls_of_other_sites_need_a_vouching_robots_txt() {
+fn urls_of_other_sites_need_a_robots_txt_that_names_the_sitemap() {
     let text = b"https://b.a.test/1\nhttps://c.test/2\n";
     let kept = |bounds| read_with(text, bounds).entries.len();
     assert_eq!(kept(SitemapBounds::default()), 1);
     assert_eq!(kept(SitemapBounds { reach: SitemapReach::Host, ..SitemapBounds::default() }), 0);
     assert_eq!(kept(SitemapBounds { reach: SitemapReach::Any, ..SitemapBounds::default() }), 2);
-    assert_eq!(kept(SitemapBounds { vouched: vec!["www.c.test".into()], ..SitemapBounds::default() }), 2);
+    assert_eq!(kept(SitemapBounds { naming_hosts: vec!["www.c.test".into()], ..SitemapBounds::default() }), 2);
     let directory = SitemapBounds { reach: SitemapReach::Directory, ..SitemapBounds::default() };
     let sitemap = read_with(b"https://a.test/maps/x\nhttps://a.test/x\nhttp://a.test/maps/x\n", directory);
     assert_eq!(locs(&sitemap), ["https://a.test/maps/x"]);
