@@ -108,7 +108,8 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
         }
     }
     if let Some(markup) = markup.and_then(|markup| String::from_utf8(markup).ok()) {
-        let embedded = html::read(&markup, false, anchors);
+        let is_xml = false;
+        let embedded = html::read(&markup, is_xml, anchors);
         let references = embedded.references.into_iter().map(|reference| Reference {
             href: Cow::Owned(reference.href.into_owned()),
             text: match reference.text {
@@ -147,7 +148,7 @@ fn bare_urls(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usiz
             }
             url = trimmed;
         }
-        (url.len() > scheme.len() + 3).then_some(start..start + url.len())
+        (url.len() > scheme.len() + "://".len()).then_some(start..start + url.len())
     })
 }
 

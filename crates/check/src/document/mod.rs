@@ -105,8 +105,7 @@ pub(crate) fn read<'a>(
     anchors: &mut impl AnchorCollector,
 ) -> DocumentReferences<'a> {
     match kind {
-        DocumentType::Html => html::read(text, false, anchors),
-        DocumentType::Xhtml => html::read(text, true, anchors),
+        DocumentType::Html | DocumentType::Xhtml => html::read(text, kind == DocumentType::Xhtml, anchors),
         DocumentType::Markdown => markdown::read(text, anchors),
     }
 }

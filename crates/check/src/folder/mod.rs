@@ -442,8 +442,8 @@ fn parallel<I: Sync, S, R: Send>(
 /// An absolute path without `.` and `..`. Symbolic links are not resolved, because `..` in a URL ignores them too.
 fn normalize(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
+    for component in path.components() {
+        match component {
             std::path::Component::CurDir => {}
             std::path::Component::ParentDir => {
                 normal.pop();

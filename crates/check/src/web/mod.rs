@@ -37,6 +37,8 @@ use spool::{ReferenceSpool, SpooledReference};
 /// Maximum number of rounds of requests. Each round requests the redirect targets that the previous round found. Targets with
 /// longer redirect chains get no verdict.
 const MAX_ROUNDS: usize = 12;
+/// A key for fingerprints that are not compared with others.
+const ANY_FINGERPRINT_KEY: u64 = 0;
 /// The document name of a list of URLs from standard input.
 pub const LIST_NAME: &str = "-";
 
@@ -99,7 +101,8 @@ impl WebCheck {
             progress.done.fetch_add(1, Ordering::Relaxed);
             site.lock().unwrap_or_else(PoisonError::into_inner).take(visit);
         })?;
-        let rules = config.compile(0)?;
+        // Only the roots are needed here, so any key works.
+        let rules = config.compile(ANY_FINGERPRINT_KEY)?;
         let urls = rules.roots.iter().flat_map(|root| &root.candidates);
         self.hosts.extend(urls.map(|url| without_www(url.host()).to_owned()));
         let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);

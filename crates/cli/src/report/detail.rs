@@ -19,6 +19,8 @@ const MAX_GROUPS: usize = 20_000;
 const MAX_LISTED: usize = 4_000;
 /// Maximum number of columns of the timeline.
 const MAX_COLUMNS: usize = 120;
+/// The time that a column of the timeline covers at the start.
+const FIRST_COLUMN_WIDTH: Duration = Duration::from_millis(100);
 /// Maximum number of nodes of the site's tree.
 const MAX_NODES: usize = 4_000;
 /// How many levels of folders below a host are in the tree.
@@ -229,7 +231,7 @@ pub struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Self {
-        Self { width: Duration::from_millis(100), columns: Vec::new() }
+        Self { width: FIRST_COLUMN_WIDTH, columns: Vec::new() }
     }
 }
 

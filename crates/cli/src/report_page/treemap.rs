@@ -20,6 +20,16 @@ const MIN_LABEL_HEIGHT: f64 = 16.0;
 const MIN_LABEL_CHARS: u64 = 4;
 /// Width of a character of a label.
 const CHAR_WIDTH: f64 = 7.2;
+/// Distance of a label from the left and right sides of its rectangle.
+const LABEL_MARGIN: f64 = 4.0;
+/// Distance of a label's baseline from the top of its rectangle.
+const LABEL_BASELINE: f64 = 13.0;
+/// Distance of the rectangles in a folder from the sides and the bottom of the folder.
+const FOLDER_MARGIN: f64 = 2.0;
+/// From this share of broken pages on, a rectangle has the second of the three colours of broken pages.
+const MANY_BROKEN: f64 = 0.02;
+/// From this share of broken pages on, a rectangle has the third colour.
+const MOST_BROKEN: f64 = 0.1;
 /// Levels of folders that are drawn inside each other.
 const MAX_LEVELS: usize = 2;
 
@@ -86,24 +96,23 @@ fn draw_children(
         }
         *rectangles_left -= 1;
         let (name, broken) = child.map_or(("pages here", 0), |child| (&*child.name, child.broken));
-        let full = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-        // The share of broken pages selects one of four colours.
+        let full_path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
         let share = broken as f64 / size.max(1.0);
         let heat_class = if broken == 0 {
             "h0"
-        } else if share < 0.02 {
+        } else if share < MANY_BROKEN {
             "h1"
-        } else if share < 0.1 {
+        } else if share < MOST_BROKEN {
             "h2"
         } else {
             "h3"
         };
-        // Level 3 is the colour of pages that are directly in the folder.
-        let level = if child.is_none() { 3 } else { depth.min(MAX_LEVELS) };
+        // The level above the others is the colour of pages that are directly in the folder.
+        let level = if child.is_none() { MAX_LEVELS + 1 } else { depth.min(MAX_LEVELS) };
         let _ = write!(
             svg,
             "<g><title>{}: {}, {} broken</title><rect class=\"tile l{level} {heat_class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
-            Text(&full),
+            Text(&full_path),
             wording::plural(to_whole(size), "page"),
             wording::count(broken),
             area.x,
@@ -111,28 +120,34 @@ fn draw_children(
             area.width,
             area.height
         );
-        let letters = to_whole((area.width - 8.0) / CHAR_WIDTH);
+        let letters = to_whole((area.width - 2.0 * LABEL_MARGIN) / CHAR_WIDTH);
         if area.height >= MIN_LABEL_HEIGHT && letters >= MIN_LABEL_CHARS {
             let label: String = name.chars().take(usize::try_from(letters).unwrap_or(usize::MAX)).collect();
-            let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", area.x + 4.0, area.y + 13.0, Text(&label));
+            let _ = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                area.x + LABEL_MARGIN,
+                area.y + LABEL_BASELINE,
+                Text(&label)
+            );
         }
         svg.push_str("</g>");
         if let Some(child) = child.filter(|child| !child.children.is_empty() && depth < MAX_LEVELS) {
             let inner = Area {
-                x: area.x + 2.0,
+                x: area.x + FOLDER_MARGIN,
                 y: area.y + HEADER,
-                width: area.width - 4.0,
-                height: area.height - HEADER - 2.0,
+                width: area.width - 2.0 * FOLDER_MARGIN,
+                height: area.height - HEADER - FOLDER_MARGIN,
             };
             if inner.width > 3.0 * MIN_SIDE && inner.height > 3.0 * MIN_SIDE {
-                draw_children(svg, tree, child, inner, &full, depth + 1, rectangles_left);
+                draw_children(svg, tree, child, inner, &full_path, depth + 1, rectangles_left);
             }
         }
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 /// Drops the fraction; negative numbers become 0.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn to_whole(number: f64) -> u64 {
     number.max(0.0) as u64
 }

@@ -307,8 +307,8 @@ fn least_time(status: &Status, pages: u64) -> Option<Duration> {
     (!time.is_zero()).then_some(time)
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 /// Drops the fraction; negative numbers become 0.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn to_whole(number: f64) -> u64 {
     number.max(0.0) as u64
 }
