@@ -89,7 +89,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Counts the hosts and pages of earlier runs towards the budgets.
     pub(super) fn recall_traps(&mut self) -> Result<(), StoreError> {
-        if !self.traps.remembers() {
+        if !self.traps.needs_earlier_hosts() {
             return Ok(());
         }
         for number in 0..u32::MAX {

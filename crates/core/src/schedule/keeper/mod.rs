@@ -622,7 +622,7 @@ impl<F: Frontier> Keeper<F> {
         for portion in links.chunks(PUT_PORTION) {
             let put = self.frontier.put(portion.to_vec())?;
             for link in portion.iter().zip(&put.new).filter(|(_, new)| **new).map(|(link, _)| link) {
-                self.traps.vouch(link.url.host());
+                self.traps.admit_uncharged(link.url.host());
             }
             for lane in &put.lanes {
                 self.announce_lane(*lane, now);

@@ -1,9 +1,9 @@
 //! Limits on the costs of a site: bytes in the log, new hosts, and sitemaps.
 //!
-//! A few bytes on the wire can cause high costs: a compressed page of long links, a page that names thousands of hosts,
-//! an index of indexes of sitemaps. So each site (registrable domain) has an account per kind of cost. Costs are added,
-//! and the site's contributions are subtracted: received bytes, answered pages, pages with new text. The balance must
-//! stay within a limit that ordinary sites do not come near.
+//! A few bytes on the wire can cause high costs: a compressed page of long links, a page with links to thousands of
+//! hosts, an index of indexes of sitemaps. So each site (registrable domain) has a balance per kind of cost. Costs are
+//! added to it. Credits are subtracted: for received bytes, for responses, for pages with new text. The balance must stay
+//! within a limit that ordinary sites do not come near.
 //!
 //! Invariant: a balance is never negative, and a site whose balances are all zero takes no memory.
 
@@ -13,30 +13,32 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::TrapRule;
 use crate::page::scope::domain_key;
 
-/// Limit on sites with accounts. Beyond it, sites with low balances are dropped.
+/// Limit on sites with balances. Beyond it, sites with low balances are dropped.
 const MAX_SITES: usize = 1 << 16;
-/// A received byte pays for this many bytes in the log.
+/// The credit for a received byte, in bytes of the log.
 const LOG_PER_BYTE: u64 = 4;
-/// An answered page pays for this many bytes in the log.
+/// The credit for a response, in bytes of the log.
 const LOG_PER_PAGE: u64 = 16 << 10;
 /// Bytes of a queued link in the log besides its URL.
-const LINK_RECORD: u64 = 24;
+const LINK_OVERHEAD: u64 = 24;
 /// An entry of a sitemap is free up to this length: sitemaps compress well, and ordinary ones have many entries.
 const FREE_ENTRY: u64 = 128;
-/// A page with new text pays for this many new hosts, sitemap files and sitemap entries.
+/// The credit for a page with new text, in new hosts, sitemap files and sitemap entries.
 const HOSTS_PER_PAGE: u64 = 16;
 const FILES_PER_PAGE: u64 = 16;
 const ENTRIES_PER_PAGE: u64 = 1_024;
-/// An entry of a sitemap pays for this many bytes of the sitemap.
+/// The credit for an entry of a sitemap, in bytes of the sitemap.
 pub(super) const BYTES_PER_ENTRY: u64 = 256;
-/// A page with new text pays for this many bytes of sitemaps.
+/// The credit for a page with new text, in bytes of sitemaps.
 const SITEMAP_BYTES_PER_PAGE: u64 = 64 << 10;
 
 /// A kind of cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(super) enum Cost {
+    /// Bytes in the log.
     Log,
+    /// New hosts of other sites.
     Hosts,
     SitemapFiles,
     SitemapEntries,
@@ -58,11 +60,11 @@ impl Cost {
     }
 }
 
-/// The accounts of all sites.
+/// The balances of all sites.
 #[derive(Debug)]
 pub(super) struct SiteCosts {
     limits: [u64; KINDS],
-    /// By the hash of the site's domain; the array is indexed by [`Cost`].
+    /// The balances by the hash of the site's domain. The array is indexed by [`Cost`].
     balances: HashMap<u64, [u64; KINDS]>,
 }
 
@@ -85,8 +87,8 @@ impl SiteCosts {
         if self.balances.is_empty() {
             return self.limits[cost as usize];
         }
-        let spent = self.balances.get(&site(host)).map_or(0, |balance| balance[cost as usize]);
-        self.limits[cost as usize].saturating_sub(spent)
+        let balance = self.balances.get(&site(host)).map_or(0, |balances| balances[cost as usize]);
+        self.limits[cost as usize].saturating_sub(balance)
     }
 
     /// Whether all balances are zero.
@@ -94,21 +96,21 @@ impl SiteCosts {
         self.balances.is_empty()
     }
 
-    /// Adds a cost to the balance of a site, and subtracts the contribution of the same response.
-    pub fn charge(&mut self, cost: Cost, host: &str, spent: u64, paid: u64) {
-        if spent > paid {
-            self.add(cost, host, spent - paid);
-        } else if paid > spent && !self.balances.is_empty() {
-            let mut amounts = [0; KINDS];
-            amounts[cost as usize] = paid - spent;
-            self.pay(host, amounts);
+    /// Adds a cost to the balance of a site, and subtracts the credit for the same response.
+    pub fn charge(&mut self, cost: Cost, host: &str, amount: u64, credit: u64) {
+        if amount > credit {
+            self.add(cost, host, amount - credit);
+        } else if credit > amount && !self.balances.is_empty() {
+            let mut credits = [0; KINDS];
+            credits[cost as usize] = credit - amount;
+            self.subtract(host, credits);
         }
     }
 
-    /// A page with new text pays for hosts and sitemaps.
-    pub fn new_page(&mut self, host: &str) {
+    /// Subtracts the credits for a page with new text.
+    pub fn credit_new_page(&mut self, host: &str) {
         if !self.balances.is_empty() {
-            self.pay(host, [0, HOSTS_PER_PAGE, FILES_PER_PAGE, ENTRIES_PER_PAGE, SITEMAP_BYTES_PER_PAGE]);
+            self.subtract(host, [0, HOSTS_PER_PAGE, FILES_PER_PAGE, ENTRIES_PER_PAGE, SITEMAP_BYTES_PER_PAGE]);
         }
     }
 
@@ -116,34 +118,35 @@ impl SiteCosts {
         let site = site(host);
         if self.balances.len() >= MAX_SITES && !self.balances.contains_key(&site) {
             let limits = self.limits;
-            self.balances.retain(|_, balance| balance.iter().zip(limits).any(|(owed, limit)| *owed > limit / 16));
+            let is_high = |(balance, limit): (&u64, u64)| *balance > limit / 16;
+            self.balances.retain(|_, balances| balances.iter().zip(limits).any(is_high));
             if self.balances.len() >= MAX_SITES {
                 return;
             }
         }
-        let balance = self.balances.entry(site).or_default();
-        balance[cost as usize] = balance[cost as usize].saturating_add(amount);
+        let balances = self.balances.entry(site).or_default();
+        balances[cost as usize] = balances[cost as usize].saturating_add(amount);
     }
 
-    /// Subtracts amounts from the balances of a site.
-    fn pay(&mut self, host: &str, amounts: [u64; KINDS]) {
+    /// Subtracts credits from the balances of a site.
+    fn subtract(&mut self, host: &str, credits: [u64; KINDS]) {
         let hashbrown::hash_map::Entry::Occupied(mut entry) = self.balances.entry(site(host)) else { return };
-        let balance = entry.get_mut();
-        balance.iter_mut().zip(amounts).for_each(|(owed, paid)| *owed = owed.saturating_sub(paid));
-        if balance.iter().all(|owed| *owed == 0) {
+        let balances = entry.get_mut();
+        balances.iter_mut().zip(credits).for_each(|(balance, credit)| *balance = balance.saturating_sub(credit));
+        if balances.iter().all(|balance| *balance == 0) {
             entry.remove();
         }
     }
 }
 
-/// The bytes of the log that a response pays for.
-pub(super) fn log_paid(bytes: u64, is_answered: bool) -> u64 {
-    bytes.saturating_mul(LOG_PER_BYTE).saturating_add(if is_answered { LOG_PER_PAGE } else { 0 })
+/// The credit for a response of this many bytes, in bytes of the log.
+pub(super) fn log_credit(bytes: u64, has_response: bool) -> u64 {
+    bytes.saturating_mul(LOG_PER_BYTE).saturating_add(if has_response { LOG_PER_PAGE } else { 0 })
 }
 
 /// The bytes of a link in the log.
 pub(super) fn of_link(url: &str) -> u64 {
-    url.len() as u64 + LINK_RECORD
+    url.len() as u64 + LINK_OVERHEAD
 }
 
 /// The charge for an entry of a sitemap.
@@ -161,20 +164,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_site_delivers_pays_for_what_it_costs() {
+    fn credits_of_a_site_reduce_its_balance() {
         let mut costs = SiteCosts::new(4_096);
         assert_eq!(costs.left(Cost::Log, "a.example.com"), 16 << 20);
         costs.charge(Cost::Log, "a.example.com", 10 << 20, 0);
-        assert_eq!(costs.left(Cost::Log, "b.example.com"), 6 << 20, "hosts of a domain share an account");
+        assert_eq!(costs.left(Cost::Log, "b.example.com"), 6 << 20, "hosts of a domain share a balance");
         assert_eq!(costs.left(Cost::Log, "example.org"), 16 << 20);
-        costs.charge(Cost::Log, "a.example.com", 0, log_paid(1 << 20, true));
+        costs.charge(Cost::Log, "a.example.com", 0, log_credit(1 << 20, true));
         assert_eq!(costs.left(Cost::Log, "a.example.com"), (10 << 20) + (16 << 10));
-        costs.charge(Cost::Log, "a.example.com", 0, log_paid(100 << 20, true));
+        costs.charge(Cost::Log, "a.example.com", 0, log_credit(100 << 20, true));
         assert!(costs.is_empty(), "a site with zero balances takes no memory");
     }
 
     #[test]
-    fn very_many_sites_take_bounded_memory_and_those_that_owe_much_stay() {
+    fn memory_is_bounded_and_sites_with_high_balances_are_kept() {
         let mut costs = SiteCosts::new(4_096);
         costs.charge(Cost::Hosts, "much.example", 1_000, 0);
         for number in 0..2 * MAX_SITES {
@@ -182,7 +185,7 @@ mod tests {
         }
         assert!(costs.balances.len() <= MAX_SITES, "{}", costs.balances.len());
         assert_eq!(costs.left(Cost::Hosts, "much.example"), 24);
-        costs.new_page("much.example");
+        costs.credit_new_page("much.example");
         assert_eq!(costs.left(Cost::Hosts, "much.example"), 40);
     }
 }

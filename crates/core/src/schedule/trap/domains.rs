@@ -1,10 +1,10 @@
 //! Limit on the hosts of one registrable domain, since a wildcard DNS record can create any number of them.
 //!
-//! Hosts that the user or a sitemap names are always admitted. For hosts found by links, a domain has a small free
-//! allowance; each host with enough new pages adds a few more. Links to other hosts wait, so that a large legitimate
-//! domain is crawled eventually.
+//! Hosts that the user or a sitemap names are always admitted. Of the hosts found by links, a small number is free for
+//! each domain, and each host with enough new pages allows a few more. Links to other hosts wait, so that a large
+//! legitimate domain is crawled eventually.
 //!
-//! Invariant: a host is counted once; memory is bounded, and hosts beyond the bound are admitted.
+//! Invariant: a host is counted once. Memory is bounded, and hosts beyond the bound are admitted.
 
 use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
@@ -14,13 +14,13 @@ use crate::page::scope::domain_key;
 use crate::schedule::frontier::{LaneId, LinkRef};
 
 /// A host with this many pages with new text is useful.
-const USEFUL: u8 = 4;
-/// Hosts that one useful host adds to the limit.
+const USEFUL_PAGES: u8 = 4;
+/// How many hosts one useful host adds to the limit of its domain.
 const HOSTS_PER_USEFUL_HOST: u32 = 4;
 /// Limit on waiting links.
-const WAITING: usize = 1_024;
-/// Limit on remembered hosts.
-const HOSTS: usize = 1 << 20;
+const MAX_WAITING: usize = 1_024;
+/// Limit on admitted hosts in memory.
+const MAX_HOSTS: usize = 1 << 20;
 
 /// The known hosts of each domain.
 #[derive(Debug)]
@@ -29,8 +29,9 @@ pub struct Domains {
     free: u32,
     /// Hashes of the admitted hosts.
     hosts: HashSet<u64>,
+    /// The counts by the hash of the domain.
     domains: HashMap<u64, Domain>,
-    /// By lane: pages with new text, up to [`USEFUL`].
+    /// The number of pages with new text by lane, up to [`USEFUL_PAGES`].
     useful_pages: Vec<u8>,
     /// The first link to each host that is not admitted yet, with the key of the host's domain.
     waiting: Vec<(u64, Link)>,
@@ -38,11 +39,13 @@ pub struct Domains {
     released: Vec<Link>,
 }
 
-/// The counts of one registrable domain: hosts that count towards its limit, and hosts with enough new pages.
+/// The counts of one registrable domain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Domain {
+    /// Hosts that count towards the limit.
     hosts: u32,
-    useful: u32,
+    /// Hosts with enough new pages.
+    useful_hosts: u32,
 }
 
 impl Domains {
@@ -59,12 +62,12 @@ impl Domains {
 
     /// Admits a host unconditionally.
     pub fn admit_always(&mut self, host: &str) {
-        if self.hosts.len() < HOSTS {
+        if self.hosts.len() < MAX_HOSTS {
             self.hosts.insert(xxh3_64(host.as_bytes()));
         }
     }
 
-    /// Restores a host of an earlier run; it counts towards its domain.
+    /// Restores a host of an earlier run. It counts towards the limit of its domain.
     pub fn recall(&mut self, host: &str) {
         if !self.knows(host) {
             self.domains.entry(key_of(host)).or_default().hosts += 1;
@@ -74,13 +77,13 @@ impl Domains {
 
     /// Whether a host is admitted. True for every host once the memory for hosts is full.
     pub fn knows(&self, host: &str) -> bool {
-        self.hosts.len() >= HOSTS || self.hosts.contains(&xxh3_64(host.as_bytes()))
+        self.hosts.len() >= MAX_HOSTS || self.hosts.contains(&xxh3_64(host.as_bytes()))
     }
 
-    /// Admits an unknown host if its domain's limit allows.
+    /// Admits an unknown host if the limit of its domain allows. Returns whether it is admitted.
     pub fn admit(&mut self, host: &str) -> bool {
         let domain = self.domains.entry(key_of(host)).or_default();
-        if domain.hosts >= self.free.saturating_add(domain.useful.saturating_mul(HOSTS_PER_USEFUL_HOST)) {
+        if domain.hosts >= self.free.saturating_add(domain.useful_hosts.saturating_mul(HOSTS_PER_USEFUL_HOST)) {
             return false;
         }
         domain.hosts += 1;
@@ -88,34 +91,36 @@ impl Domains {
         true
     }
 
-    /// Keeps the first link to a host that has to wait.
+    /// Keeps a link to a host that has to wait, if it is the first one to this host.
     pub fn wait(&mut self, link: LinkRef<'_>) {
-        let known = |(_, waiting): &(u64, Link)| waiting.url.host() == link.url.host();
-        if self.waiting.len() < WAITING && !self.waiting.iter().any(known) {
+        let is_same_host = |(_, waiting): &(u64, Link)| waiting.url.host() == link.url.host();
+        if self.waiting.len() < MAX_WAITING && !self.waiting.iter().any(is_same_host) {
             self.waiting.push((key_of(link.url.host()), link.to_link()));
         }
     }
 
-    /// Counts a page with new text.
-    pub fn useful_page(&mut self, lane: LaneId, host: &str) {
+    /// Counts a page with new text. If its host becomes useful, admits waiting hosts of its domain.
+    pub fn count_useful_page(&mut self, lane: LaneId, host: &str) {
         if self.useful_pages.len() <= lane.index() {
             self.useful_pages.resize(lane.index() + 1, 0);
         }
-        let Some(pages) = self.useful_pages.get_mut(lane.index()).filter(|pages| **pages < USEFUL) else { return };
+        let Some(pages) = self.useful_pages.get_mut(lane.index()).filter(|pages| **pages < USEFUL_PAGES) else {
+            return;
+        };
         *pages += 1;
-        if *pages < USEFUL {
+        if *pages < USEFUL_PAGES {
             return;
         }
         let key = key_of(host);
-        self.domains.entry(key).or_default().useful += 1;
+        self.domains.entry(key).or_default().useful_hosts += 1;
         for _ in 0..HOSTS_PER_USEFUL_HOST {
-            let Some(at) = self.waiting.iter().position(|(domain, _)| *domain == key) else { break };
-            let (_, link) = self.waiting.remove(at);
+            let Some(index) = self.waiting.iter().position(|(domain, _)| *domain == key) else { break };
+            let (_, link) = self.waiting.remove(index);
             if self.knows(link.url.host()) || self.admit(link.url.host()) {
                 self.released.push(link);
             } else {
-                // An earlier run admitted more hosts than this run has earned so far: keep waiting.
-                self.waiting.insert(at, (key, link));
+                // An earlier run admitted more hosts than the useful hosts of this run allow so far.
+                self.waiting.insert(index, (key, link));
                 break;
             }
         }
@@ -127,6 +132,7 @@ impl Domains {
     }
 }
 
+/// The key of a host's domain.
 fn key_of(host: &str) -> u64 {
     xxh3_64(domain_key(host).as_bytes())
 }

@@ -15,13 +15,13 @@ use crate::swar;
 /// A page with fewer bytes of text is not compared.
 const MIN_TEXT: u64 = 64;
 /// A piece of text is identified by this many bytes at its start.
-const LOOKED_AT: usize = 16;
-/// In the [`MinHash`], a piece has a weight of one per this many bytes, so that paragraphs outweigh menus.
-const WEIGHED: u64 = 64;
-/// The largest weight of a piece.
-const MAX_WEIGHT: u64 = 64;
-/// A page with a smaller total weight has no [`MinHash`].
-const MIN_WEIGHT: u32 = 16;
+const PIECE_PREFIX: usize = 16;
+/// In the [`MinHash`], a piece counts as one part per this many bytes, so that paragraphs outweigh menus.
+const BYTES_PER_PART: u64 = 64;
+/// The largest number of parts of a piece.
+const MAX_PARTS: u64 = 64;
+/// A page with fewer parts has no [`MinHash`].
+const MIN_PARTS: u32 = 16;
 /// An odd multiplier for hashing: 2⁶⁴ divided by the golden ratio.
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -82,24 +82,26 @@ impl<'de> Deserialize<'de> for MinHash {
     }
 }
 
-/// Reads a page's text, in pieces.
+/// Computes the fingerprints of a page from its text. A piece is the text between two tags.
 #[derive(Clone, Debug)]
 pub struct LikenessReader {
-    text: u64,
+    /// The hash of the text so far, without the buffered bytes.
+    text_hash: u64,
+    /// The length of the text so far.
     length: u64,
-    /// Buffered bytes, fewer than eight.
-    begun: u64,
-    begun_bytes: u32,
-    /// The first bytes of the current piece of text between two tags.
+    /// Up to seven bytes that are not hashed yet, and their number.
+    pending: u64,
+    pending_bytes: u32,
+    /// The first bytes of the current piece, and their number.
     piece: u128,
     piece_bytes: usize,
     /// The smallest hash of each group of pieces, for the sketch.
-    least: [u64; 4],
-    /// Where the current piece begins, in bytes of text.
+    smallest_pieces: [u64; 4],
+    /// The length of the text before the current piece.
     piece_start: u64,
     /// The smallest hash of each group of parts, for the [`MinHash`], and the number of parts.
-    least_weighed: [u32; 16],
-    weight: u32,
+    smallest_parts: [u32; 16],
+    parts: u32,
     words: WordCount,
     /// The highest bit of a byte if the last byte of text belongs to a word, else 0.
     in_word: u64,
@@ -117,16 +119,16 @@ pub struct WordCount {
 impl Default for LikenessReader {
     fn default() -> Self {
         Self {
-            text: ODD,
+            text_hash: ODD,
             length: 0,
-            begun: 0,
-            begun_bytes: 0,
+            pending: 0,
+            pending_bytes: 0,
             piece: 0,
             piece_bytes: 0,
-            least: [u64::MAX; 4],
+            smallest_pieces: [u64::MAX; 4],
             piece_start: 0,
-            least_weighed: [u32::MAX; 16],
-            weight: 0,
+            smallest_parts: [u32::MAX; 16],
+            parts: 0,
             words: WordCount::default(),
             in_word: 0,
         }
@@ -138,7 +140,7 @@ impl LikenessReader {
     pub fn text(&mut self, bytes: &[u8]) {
         let mut bytes = bytes;
         if self.piece_bytes == 0 {
-            // Whitespace is layout, not text.
+            // White space at the start of a piece is layout, not text.
             let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace());
             if start != Some(0) {
                 self.in_word = 0;
@@ -146,12 +148,12 @@ impl LikenessReader {
             let Some(start) = start else { return };
             bytes = bytes.get(start..).unwrap_or(&[]);
         }
-        if self.piece_bytes < LOOKED_AT {
+        if self.piece_bytes < PIECE_PREFIX {
             let (first, second) = (swar::up_to(bytes), swar::up_to(bytes.get(8..).unwrap_or(&[])));
             self.piece |= (u128::from(second) << 64 | u128::from(first)) << (8 * self.piece_bytes);
-            self.piece_bytes = (self.piece_bytes + bytes.len()).min(LOOKED_AT);
+            self.piece_bytes = (self.piece_bytes + bytes.len()).min(PIECE_PREFIX);
         }
-        self.fold(bytes);
+        self.hash_and_count(bytes);
     }
 
     /// Ends the current piece of text at a tag.
@@ -161,62 +163,62 @@ impl LikenessReader {
         }
         let piece = mask_numbers(self.piece);
         let hash = mix(piece as u64 ^ mix((piece >> 64) as u64));
-        if let Some(least) = self.least.get_mut((hash & 3) as usize) {
-            *least = (*least).min(hash);
+        if let Some(smallest) = self.smallest_pieces.get_mut((hash & 3) as usize) {
+            *smallest = (*smallest).min(hash);
         }
-        self.weigh(hash);
+        self.add_parts(hash);
         (self.piece, self.piece_bytes) = (0, 0);
     }
 
-    /// Adds the piece that ends here to the [`MinHash`].
-    fn weigh(&mut self, hash: u64) {
+    /// Adds the parts of the piece that ends here to the [`MinHash`]. `hash` is that of the piece.
+    fn add_parts(&mut self, hash: u64) {
         let length = self.length - self.piece_start;
         self.piece_start = self.length;
-        if length <= WEIGHED {
-            return self.weigh_part(hash);
+        if length <= BYTES_PER_PART {
+            return self.add_part(hash);
         }
-        let piece = mix(hash ^ length);
-        for part in 0..(length / WEIGHED).min(MAX_WEIGHT) {
-            self.weigh_part(mix(piece.wrapping_add(part)));
+        let piece_hash = mix(hash ^ length);
+        for part in 0..(length / BYTES_PER_PART).min(MAX_PARTS) {
+            self.add_part(mix(piece_hash.wrapping_add(part)));
         }
     }
 
-    fn weigh_part(&mut self, hash: u64) {
-        if let Some(least) = self.least_weighed.get_mut((hash & 15) as usize) {
-            *least = (*least).min((hash >> 32) as u32);
+    fn add_part(&mut self, hash: u64) {
+        if let Some(smallest) = self.smallest_parts.get_mut((hash & 15) as usize) {
+            *smallest = (*smallest).min((hash >> 32) as u32);
         }
-        self.weight += 1;
+        self.parts += 1;
     }
 
     /// The fingerprint for comparing texts; `None` if the page has too little text.
     pub fn min_hash(&self) -> Option<MinHash> {
         let mut reader = self.clone();
         reader.tag();
-        let digits = reader.least_weighed.iter().fold(0, |digits, least| digits << 4 | u64::from(least & 15));
-        (reader.weight >= MIN_WEIGHT).then_some(MinHash(digits))
+        let digits = reader.smallest_parts.iter().fold(0, |digits, smallest| digits << 4 | u64::from(smallest & 15));
+        (reader.parts >= MIN_PARTS).then_some(MinHash(digits))
     }
 
     /// The fingerprints of the page; `None` if it has too little text.
     pub fn finish(mut self) -> Option<Likeness> {
         self.tag();
-        self.word(self.begun);
-        let sketch = self.least.iter().fold(ODD, |sketch, least| mix(sketch ^ least));
-        (self.length >= MIN_TEXT).then(|| Likeness { text: mix(self.text ^ self.length), sketch })
+        self.hash_eight_bytes(self.pending);
+        let sketch = self.smallest_pieces.iter().fold(ODD, |sketch, smallest| mix(sketch ^ smallest));
+        (self.length >= MIN_TEXT).then(|| Likeness { text: mix(self.text_hash ^ self.length), sketch })
     }
 
     /// Hashes text and counts its words, eight bytes at a time.
-    fn fold(&mut self, bytes: &[u8]) {
+    fn hash_and_count(&mut self, bytes: &[u8]) {
         self.length += bytes.len() as u64;
-        let (words, last) = bytes.as_chunks::<8>();
-        for word in words {
-            let word = u64::from_le_bytes(*word);
-            self.count_words(word, 8);
-            self.push(word, 8);
+        let (groups, last) = bytes.as_chunks::<8>();
+        for group in groups {
+            let group = u64::from_le_bytes(*group);
+            self.count_words(group, 8);
+            self.push(group, 8);
         }
         if !last.is_empty() {
-            let (word, count) = (swar::up_to(last), last.len() as u32);
-            self.count_words(word, count);
-            self.push(word, count);
+            let (group, count) = (swar::up_to(last), last.len() as u32);
+            self.count_words(group, count);
+            self.push(group, count);
         }
     }
 
@@ -252,21 +254,20 @@ impl LikenessReader {
         self.in_word = 0;
     }
 
-    /// Appends up to eight bytes; every complete group of eight bytes is hashed.
+    /// Appends up to eight bytes. Every complete group of eight bytes is hashed.
     fn push(&mut self, bytes: u64, count: u32) {
-        let begun_bits = 8 * self.begun_bytes;
-        self.begun |= bytes << begun_bits;
-        self.begun_bytes += count;
-        if self.begun_bytes >= 8 {
-            self.word(self.begun);
-            self.begun = bytes.checked_shr(64 - begun_bits).unwrap_or(0);
-            self.begun_bytes -= 8;
+        let pending_bits = 8 * self.pending_bytes;
+        self.pending |= bytes << pending_bits;
+        self.pending_bytes += count;
+        if self.pending_bytes >= 8 {
+            self.hash_eight_bytes(self.pending);
+            self.pending = bytes.checked_shr(64 - pending_bits).unwrap_or(0);
+            self.pending_bytes -= 8;
         }
     }
 
-    /// Hashes eight bytes of text.
-    fn word(&mut self, word: u64) {
-        self.text = (self.text.rotate_left(23) ^ word).wrapping_mul(ODD);
+    fn hash_eight_bytes(&mut self, bytes: u64) {
+        self.text_hash = (self.text_hash.rotate_left(23) ^ bytes).wrapping_mul(ODD);
     }
 }
 
@@ -276,17 +277,18 @@ fn mask_numbers(piece: u128) -> u128 {
     if digits == 0 {
         return piece;
     }
+    // `digits` has the highest bit of each byte set that is a digit.
     let digit_bytes = (digits >> 7) * 0xFF;
-    let mut alike = (piece & !digit_bytes) | ((digits >> 7) * u128::from(b'0'));
-    // Remove the digits that follow a digit. The last one goes first, so that the positions of the others stay valid.
-    let mut too_many = digits & (digits << 8);
-    while too_many != 0 {
-        let place = too_many.ilog2() & !7;
-        let before = (1 << place) - 1;
-        alike = (alike & before) | ((alike >> 8) & !before);
-        too_many &= before;
+    let mut masked = (piece & !digit_bytes) | ((digits >> 7) * u128::from(b'0'));
+    // Remove the digits that follow a digit, the last one first, so that the positions of the others stay valid.
+    let mut surplus = digits & (digits << 8);
+    while surplus != 0 {
+        let position = surplus.ilog2() & !7;
+        let before = (1 << position) - 1;
+        masked = (masked & before) | ((masked >> 8) & !before);
+        surplus &= before;
     }
-    alike
+    masked
 }
 
 /// Mixes the bits so that each input bit affects all output bits.
@@ -301,6 +303,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The fingerprints of a page with these pieces of text.
     fn of(pieces: &[&str]) -> Option<Likeness> {
         let mut reader = LikenessReader::default();
         for piece in pieces {
@@ -313,7 +316,7 @@ mod tests {
     const LONG: &str = "a sentence that is long enough to say something about its page, and then some more";
 
     #[test]
-    fn pages_that_say_the_same_are_alike() {
+    fn pages_with_the_same_text_have_equal_fingerprints() {
         let page = of(&[LONG, "one", "two"]).expect("enough text");
         assert_eq!(of(&["\n  ", LONG, " ", "one", "two"]), Some(page), "layout does not count");
         let other = of(&[LONG, "one", "three"]).expect("enough text");
@@ -324,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_pieces_more_or_less_are_most_often_not_seen_in_the_sketch() {
+    fn removing_one_piece_rarely_changes_the_sketch() {
         let words: Vec<String> = (0..200).map(|n| format!("{LONG} {n} w{}", "x".repeat(n % 40))).collect();
         let words: Vec<String> = words
             .iter()
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_alike_by_how_much_they_have_in_common() {
+    fn equal_digits_estimate_the_common_fraction_of_two_texts() {
         let menu: Vec<String> = (0..40).map(|item| format!("item {}", "m".repeat(item))).collect();
         let text = |seed: u64, paragraphs: u64| -> Vec<String> {
             let paragraph = |n: u64| format!("{:x} {}", mix(seed << 32 | n), LONG.repeat(3 + (n % 5) as usize));
@@ -386,27 +389,27 @@ mod tests {
 
     /// The naive implementation, byte by byte.
     fn mask_numbers_naively(piece: u128) -> u128 {
-        let (mut alike, mut length, mut after_digit) = ([0; LOOKED_AT], 0, false);
+        let (mut masked, mut length, mut is_after_digit) = ([0; PIECE_PREFIX], 0, false);
         for byte in piece.to_le_bytes() {
             let is_digit = byte.is_ascii_digit();
-            if !(is_digit && after_digit) {
-                alike[length] = if is_digit { b'0' } else { byte };
+            if !(is_digit && is_after_digit) {
+                masked[length] = if is_digit { b'0' } else { byte };
                 length += 1;
             }
-            after_digit = is_digit;
+            is_after_digit = is_digit;
         }
-        u128::from_le_bytes(alike)
+        u128::from_le_bytes(masked)
     }
 
     proptest! {
         #[test]
-        fn numbers_are_alike(bytes in prop::collection::vec(prop_oneof![b'0'..=b'9', any::<u8>()], LOOKED_AT)) {
+        fn mask_numbers_agrees_with_the_naive_version(bytes in prop::collection::vec(prop_oneof![b'0'..=b'9', any::<u8>()], PIECE_PREFIX)) {
             let piece = u128::from_le_bytes(bytes.try_into().expect("sixteen"));
             prop_assert_eq!(mask_numbers(piece), mask_numbers_naively(piece));
         }
 
         #[test]
-        fn it_does_not_matter_how_a_page_is_cut(page in "[ab1 \n]{0,90}", cuts in prop::collection::vec(0usize..90, 0..4)) {
+        fn fingerprints_do_not_depend_on_the_split_into_chunks(page in "[ab1 \n]{0,90}", cuts in prop::collection::vec(0usize..90, 0..4)) {
             let mut whole = LikenessReader::default();
             whole.text(page.as_bytes());
             let mut cut = LikenessReader::default();

@@ -1,8 +1,8 @@
 //! [`Traps`]: budgets that keep the crawl out of endless sites.
 //!
 //! Some sites are endless: calendars, session identifiers in URLs, combinations of facets, error pages with status 200,
-//! mazes for crawlers. They cannot be distinguished from a large site by a single URL. So no URL is forbidden outright;
-//! links are charged to budgets:
+//! mazes for crawlers. They cannot be distinguished from a large site by a single URL. So no URL is forbidden by itself.
+//! Links are charged to budgets:
 //!
 //! | a link is charged | to | rule |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //! | found on a page that links almost only to unknown pages | its host | `endless_host` |
 //! | to an unknown host | its registrable domain | `domain_hosts` |
 //! | any | its host, with `--max-pages-per-host` | `max_pages_per_host` |
-//! | any, by its length | the site of its page, which pays with bytes and pages | `log_bytes` |
+//! | any, by its length | the site of its page, which gets credit for bytes and pages | `log_bytes` |
 //! | to an unknown host of another domain | the site of its page | `source_hosts` |
 //! | named by a robots.txt or an index of sitemaps | its site | `sitemap_files`, `sitemap_bytes` |
 //! | listed by a sitemap | its site | `sitemap_entries`, `log_bytes` |
@@ -21,8 +21,8 @@
 //! whose budget is spent does not enter the frontier: it has no record and is counted here. Paths that repeat or are
 //! very deep are rejected by [`crate::page::scope`]; they are counted here too.
 //!
-//! Roots and links that the user adds are not charged; they only count towards `--max-pages-per-host`. Entries of
-//! sitemaps do too, and are charged only to the budgets of sitemaps and of the log (`costs`).
+//! Roots and links that the user adds are not charged. They only count towards `--max-pages-per-host`. Entries of
+//! sitemaps count towards it too, and are charged only to the budgets of sitemaps and of the log (`costs`).
 //!
 //! Each run starts with full budgets, except those for the hosts of a domain and for `--max-pages-per-host`. Memory is
 //! bounded, independent of the number of hosts and patterns.
@@ -52,29 +52,30 @@ pub use likeness::{Likeness, LikenessReader, MinHash, WordCount};
 pub use pattern::{is_circular, is_deep, pattern};
 pub use recent::Recent;
 
-/// Number of fingerprints that are remembered at least; at most twice as many are. Each page has two fingerprints.
-const PAGES: usize = 1 << 17;
-/// Limit on hosts with charges; links to further hosts are not charged. Also the number of paths whose combinations of
-/// parameters are remembered at least; at most twice as many are.
-const TRACKED: usize = 4_096;
-/// Number of patterns per host with their own budgets; links of other patterns are charged to the host only.
-const PATTERNS: usize = 64;
-/// Limit on the places with skipped links that are reported individually.
-const CUTS: usize = 1_000;
-/// Characters of the example URL of such a place that are kept.
-const EXAMPLE: usize = 1_000;
-/// The limit per host, so that one host does not displace others from the report.
-const CUTS_PER_HOST: usize = 64;
+/// How many fingerprints are kept at least; at most twice as many are. Each page has two fingerprints.
+const KEPT_FINGERPRINTS: usize = 1 << 17;
+/// Limit on hosts with charges. Links to further hosts are not charged.
+///
+/// Also the number of paths whose combinations of parameters are kept at least; at most twice as many are.
+const MAX_TRACKED: usize = 4_096;
+/// Limit on patterns per host with their own budgets. Links of other patterns are charged to the host only.
+const MAX_PATTERNS: usize = 64;
+/// Limit on cuts, which are places with skipped links, that are reported individually.
+const MAX_CUTS: usize = 1_000;
+/// Limit on the characters of the example URL of a cut.
+const MAX_EXAMPLE: usize = 1_000;
+/// Limit on cuts per host, so that one host does not displace others from the report.
+const MAX_CUTS_PER_HOST: usize = 64;
 /// The place under which all further skipped links are counted.
 const ELSEWHERE: &str = "elsewhere";
 /// Depth beyond which nearly equal pages are charged. Large sites are wide and shallow; chains of "next" links are deep.
-const FAR: u32 = 64;
+const FAR_DEPTH: u32 = 64;
 /// Number of charges that a page with new text refunds.
 const REFUND: u32 = 16;
 /// Free combinations of parameter names per path, because one script may serve a whole site.
-const COMBINATIONS: usize = 16;
+const FREE_COMBINATIONS: usize = 16;
 /// A page links almost only to unknown pages if fewer than one in this many of its links is known.
-const KNOWN_ONE_OF: u32 = 20;
+const LINKS_PER_KNOWN: u32 = 20;
 
 /// The budgets, all derived from `--trap-budget`. Each is a number of links, except `hosts`.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +104,7 @@ impl Budgets {
     }
 }
 
-/// Ratio of the budget of a host to that of one of its patterns.
+/// The budget of a host is this many times that of one of its patterns.
 const PATTERNS_PER_HOST: u32 = 16;
 
 /// Why a link was skipped. The names are stable, because records and scripts use them.
@@ -156,13 +157,15 @@ impl TrapRule {
         match self {
             Self::PathDepth => "the path is very deep",
             Self::PathRepeats => "the path repeats itself",
-            Self::StalePattern | Self::StaleHost => "found on pages that say the same as others",
-            Self::AlikePattern | Self::AlikeHost => "found far out, on pages that say nearly the same as others",
-            Self::QueryVariants => "yet another combination of parameters",
-            Self::EndlessHost => "this host leads to ever more pages, and hardly ever back",
-            Self::DomainHosts => "this domain has very many hosts, and few of them are useful",
-            Self::SourceHosts => "this site names very many new hosts, and has few pages with new content",
-            Self::LogBytes => "the links of this site are very long for what it sends",
+            Self::StalePattern | Self::StaleHost => "found on pages with the same text as other pages",
+            Self::AlikePattern | Self::AlikeHost => {
+                "found deep in the site, on pages with nearly the same text as others"
+            }
+            Self::QueryVariants => "very many combinations of parameters of one path",
+            Self::EndlessHost => "the pages of this host link almost only to new pages",
+            Self::DomainHosts => "this domain has very many hosts, and few of them have pages with new content",
+            Self::SourceHosts => "this site links to very many new hosts, and has few pages with new content",
+            Self::LogBytes => "the links of this site are very long compared with what it sends",
             Self::SitemapFiles => "this site has very many sitemaps, and few pages with new content",
             Self::SitemapEntries => "the sitemaps of this site list very many pages, and few with new content",
             Self::SitemapBytes => "the sitemaps of this site are very long, and few of its pages have new content",
@@ -203,7 +206,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Whether a URL that is not in the frontier may have been skipped here.
+    /// Whether a URL that is not in the frontier may be one of the links that were skipped here.
     pub fn covers(&self, url: UrlRef<'_>) -> bool {
         if *self.at == *ELSEWHERE {
             return match self.rule {
@@ -215,7 +218,7 @@ impl Cut {
             };
         }
         let at = match self.rule {
-            // These name the site on which the links were found, which is not known from the URL.
+            // These cuts are named after the site on which the links were found, which does not follow from the URL.
             TrapRule::SourceHosts | TrapRule::LogBytes | TrapRule::HostMemory => return true,
             TrapRule::SitemapFiles | TrapRule::SitemapBytes | TrapRule::SitemapEntries => domain_key(url.host()),
             TrapRule::StalePattern | TrapRule::AlikePattern => return *self.at == *pattern(url),
@@ -236,7 +239,7 @@ enum Novelty {
     New,
     /// Nearly the same as that of another page.
     Alike,
-    /// The same as that of another page, or cut off by a deadline.
+    /// The same as that of another page, or truncated by a deadline.
     Same,
 }
 
@@ -244,45 +247,48 @@ enum Novelty {
 #[derive(Debug)]
 pub struct Judging {
     /// The URL of the page.
-    host: Url,
+    page: Url,
+    /// The lane of the page; `None` if it is not a page that was fetched.
     lane: Option<LaneId>,
     novelty: Novelty,
     /// Whether the link that was judged last is to the page's own host.
-    is_here: bool,
-    /// Number of links to the page's own host, and how many of them were unknown.
+    is_same_host: bool,
+    /// The number of links to the page's own host.
     links: u32,
+    /// How many of these were unknown.
     unknown: u32,
-    /// In bytes of the log: what this response pays for, what its links used so far, and what they may use in total.
-    log_paid: u64,
-    log_spent: u64,
+    /// In bytes of the log: the credit for this response, the cost of its links so far, and the limit on that cost.
+    log_credit: u64,
+    log_cost: u64,
     log_limit: u64,
 }
 
-/// The budgets and what was charged to them, over all pages.
+/// The budgets of the crawl, and the charges to them.
 #[derive(Debug)]
 pub struct Traps {
+    /// `None` with `--traps ignore`.
     budgets: Option<Budgets>,
     /// Fingerprints of texts and sketches of pages, mixed with their lane.
     seen: Recent,
     /// Random, so that a site cannot construct a text that collides with one of another host.
     key: u64,
-    /// Charges of hosts and of their patterns.
+    /// Charges of hosts and of their patterns, by the hash of the host.
     charges: HashMap<u64, HostCharges>,
     /// Combinations of parameters, by path (the newer half of a two-generation cache).
     variants: HashMap<u64, Variants>,
     /// Paths not seen since `variants` was last full (the older half).
     older_variants: HashMap<u64, Variants>,
-    /// By lane: links on pages that link almost only to unknown pages.
+    /// The number of links on pages that link almost only to unknown pages, by lane.
     unknown: Vec<u32>,
-    /// Present if the scope includes other hosts.
+    /// The hosts of each domain; `None` if the scope excludes other hosts.
     domains: Option<Domains>,
-    /// The costs of sites. Present if there are budgets.
+    /// The costs of sites; `None` with `--traps ignore`.
     costs: Option<SiteCosts>,
     max_pages_per_host: Option<u64>,
-    /// Links that entered the frontier, by host, with `--max-pages-per-host`.
+    /// With `--max-pages-per-host`: the number of links that entered the frontier, by the hash of the host.
     pages: HashMap<u64, u64>,
     cuts: HashMap<(TrapRule, Box<str>), Cut>,
-    /// Number of cuts per host.
+    /// Number of cuts, by the hash of the host.
     cuts_of_host: HashMap<u64, usize>,
 }
 
@@ -293,10 +299,12 @@ struct HostCharges {
     patterns: HashMap<u64, Charges>,
 }
 
-/// Numbers of charged links, by the text of their page: the same, or nearly the same as another.
+/// Numbers of charged links.
 #[derive(Clone, Copy, Debug, Default)]
 struct Charges {
+    /// Links on pages with the same text as another page.
     same: u32,
+    /// Links on pages with nearly the same text as another page.
     alike: u32,
 }
 
@@ -321,7 +329,7 @@ impl Traps {
         let is_wide = matches!(rules.scope_kind, ScopeKind::Domain | ScopeKind::Any);
         Self {
             budgets,
-            seen: Recent::with_capacity(PAGES),
+            seen: Recent::with_capacity(KEPT_FINGERPRINTS),
             key: rules.fingerprint_key,
             charges: HashMap::new(),
             variants: HashMap::new(),
@@ -338,7 +346,7 @@ impl Traps {
 
     /// Admits the host of a link without a charge, and counts the link towards `--max-pages-per-host`. Used for links
     /// from the user, from a sitemap, or to hosts that were released.
-    pub fn vouch(&mut self, host: &str) {
+    pub fn admit_uncharged(&mut self, host: &str) {
         if let Some(domains) = &mut self.domains {
             domains.admit_always(host);
         }
@@ -347,8 +355,8 @@ impl Traps {
         }
     }
 
-    /// Whether the hosts of earlier runs matter for the budgets.
-    pub fn remembers(&self) -> bool {
+    /// Whether the budgets depend on the hosts of earlier runs.
+    pub fn needs_earlier_hosts(&self) -> bool {
         self.domains.is_some() || self.max_pages_per_host.is_some()
     }
 
@@ -366,14 +374,14 @@ impl Traps {
     pub fn open(&mut self, visit: &Visit) -> Judging {
         let lane = visit.message.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
         let mut judging = Judging {
-            host: visit.link.url.clone(),
+            page: visit.link.url.clone(),
             lane,
             novelty: Novelty::New,
-            is_here: false,
+            is_same_host: false,
             links: 0,
             unknown: 0,
-            log_paid: 0,
-            log_spent: 0,
+            log_credit: 0,
+            log_cost: 0,
             log_limit: u64::MAX,
         };
         let (Some(lane), Some(_)) = (lane, self.budgets) else { return judging };
@@ -383,14 +391,14 @@ impl Traps {
             }
         }
         judging.novelty = self.novelty(visit, lane);
-        self.reward(&judging, visit);
+        self.refund(&judging, visit);
         if let Some(costs) = &mut self.costs {
             let is_new = judging.novelty != Novelty::Same && visit.message.likeness.is_some();
             if is_new {
-                costs.new_page(visit.link.url.host());
+                costs.credit_new_page(visit.link.url.host());
             }
-            judging.log_paid = costs::log_paid(visit.facts.bytes_wire, visit.facts.status.is_some());
-            judging.log_limit = judging.log_paid.saturating_add(costs.left(Cost::Log, visit.link.url.host()));
+            judging.log_credit = costs::log_credit(visit.facts.bytes_wire, visit.facts.status.is_some());
+            judging.log_limit = judging.log_credit.saturating_add(costs.left(Cost::Log, visit.link.url.host()));
         }
         judging
     }
@@ -412,12 +420,12 @@ impl Traps {
     }
 
     /// Refunds charges to the pattern and host of a page with new text.
-    fn reward(&mut self, judging: &Judging, visit: &Visit) {
+    fn refund(&mut self, judging: &Judging, visit: &Visit) {
         if judging.novelty == Novelty::Same || visit.message.likeness.is_none() {
             return;
         }
         if let (Some(domains), Some(lane)) = (&mut self.domains, judging.lane) {
-            domains.useful_page(lane, visit.link.url.host());
+            domains.count_useful_page(lane, visit.link.url.host());
         }
         let url = visit.link.url.as_ref();
         let Some(host) = self.charges.get_mut(&xxh3_64(url.host().as_bytes())) else { return };
@@ -430,8 +438,8 @@ impl Traps {
         }
     }
 
-    /// Charges a link. Returns the rule if the link must be skipped. `is_known` tells whether the link is in the frontier
-    /// already: such a link is not charged.
+    /// Charges a link. Returns the rule if the link must be skipped. `is_known` returns whether the link is already in
+    /// the frontier. Such a link is not charged.
     pub fn judge<E>(
         &mut self,
         judging: &mut Judging,
@@ -439,67 +447,67 @@ impl Traps {
         is_known: impl FnOnce() -> Result<bool, E>,
     ) -> Result<Option<TrapRule>, E> {
         let url = link.url;
-        let is_here = url.host() == judging.host.host();
-        judging.is_here = is_here;
-        judging.links += u32::from(is_here);
+        let is_same_host = url.host() == judging.page.host();
+        judging.is_same_host = is_same_host;
+        judging.links += u32::from(is_same_host);
         let Some(budgets) = self.budgets else {
-            let Some(most) = self.max_pages_per_host else { return Ok(None) };
-            return Ok(if is_known()? { None } else { self.count_page(url, most) });
+            let Some(max_pages) = self.max_pages_per_host else { return Ok(None) };
+            return Ok(if is_known()? { None } else { self.count_page(url, max_pages) });
         };
         let is_stale = match judging.novelty {
             Novelty::New => false,
-            Novelty::Alike => link.depth > FAR,
+            Novelty::Alike => link.depth > FAR_DEPTH,
             Novelty::Same => true,
         };
         let unknown = judging.lane.and_then(|lane| self.unknown.get(lane.index())).copied().unwrap_or(0);
-        let is_endless = is_here && unknown >= budgets.unknown;
-        let is_new_host = !is_here && self.domains.as_ref().is_some_and(|domains| !domains.knows(url.host()));
+        let is_endless = is_same_host && unknown >= budgets.unknown;
+        let is_new_host = !is_same_host && self.domains.as_ref().is_some_and(|domains| !domains.knows(url.host()));
         let query = url.query().filter(|query| query.contains('&'));
-        let is_costly = judging.log_spent >= judging.log_limit;
+        let is_costly = judging.log_cost >= judging.log_limit;
         let is_charged =
             is_stale || is_endless || is_new_host || is_costly || query.is_some() || self.max_pages_per_host.is_some();
         if !is_charged || is_known()? {
             return Ok(None);
         }
         // The cheapest checks come first; those with permanent effects come last.
-        let objection = if is_endless { self.leave_out(TrapRule::EndlessHost, url.host(), url) } else { None };
-        let site = domain_key(judging.host.host());
-        let objection = objection
+        let rule = if is_endless { self.leave_out(TrapRule::EndlessHost, url.host(), url) } else { None };
+        let site = domain_key(judging.page.host());
+        let rule = rule
             .or_else(|| if is_costly { self.leave_out(TrapRule::LogBytes, site, url) } else { None })
-            .or_else(|| query.and_then(|query| self.charge_variant(url, query, budgets)))
+            .or_else(|| query.and_then(|query| self.charge_combination(url, query, budgets)))
             .or_else(|| if is_stale { self.charge_stale(judging.novelty, url, budgets) } else { None })
             .or_else(|| if is_new_host { self.admit_host(link, site) } else { None })
-            .or_else(|| self.max_pages_per_host.and_then(|most| self.count_page(url, most)));
-        judging.unknown += u32::from(is_here && objection.is_some());
-        Ok(objection)
+            .or_else(|| self.max_pages_per_host.and_then(|max_pages| self.count_page(url, max_pages)));
+        judging.unknown += u32::from(is_same_host && rule.is_some());
+        Ok(rule)
     }
 
-    /// Counts the link that was judged last: it was new and entered the frontier.
+    /// Counts the link that was judged last, which was new and has entered the frontier.
     pub fn entered(judging: &mut Judging, link: LinkRef<'_>) {
-        judging.unknown += u32::from(judging.is_here);
-        judging.log_spent += costs::of_link(link.url.as_str());
+        judging.unknown += u32::from(judging.is_same_host);
+        judging.log_cost += costs::of_link(link.url.as_str());
     }
 
     /// Ends judging the links of a page.
     pub fn close(&mut self, judging: &Judging) {
         let (Some(lane), Some(budgets)) = (judging.lane, self.budgets) else { return };
         if let Some(costs) = &mut self.costs {
-            costs.charge(Cost::Log, judging.host.host(), judging.log_spent, judging.log_paid);
+            costs.charge(Cost::Log, judging.page.host(), judging.log_cost, judging.log_credit);
         }
         if self.unknown.len() <= lane.index() {
             self.unknown.resize(lane.index() + 1, 0);
         }
         let Some(unknown) = self.unknown.get_mut(lane.index()) else { return };
         let known = judging.links.saturating_sub(judging.unknown);
-        *unknown = if judging.unknown == 0 || known.saturating_mul(KNOWN_ONE_OF) >= judging.links {
+        *unknown = if judging.unknown == 0 || known.saturating_mul(LINKS_PER_KNOWN) >= judging.links {
             unknown.saturating_sub(judging.links.max(1))
         } else {
             unknown.saturating_add(judging.unknown).min(budgets.unknown)
         };
     }
 
-    /// Limits the links of a sitemap, or those to sitemaps, to what the budgets of the site `host` allow. Links that are
-    /// left out are counted.
+    /// Removes the links of a sitemap, or those to sitemaps, that the budgets of the site of `host` do not allow. They are
+    /// counted as skipped.
     pub fn limit_sitemap(&mut self, host: &str, links: &mut Vec<Link>) {
         let Some(costs) = &self.costs else { return };
         let left = |cost| costs.left(cost, host);
@@ -512,6 +520,7 @@ impl Traps {
             let text = link.url.as_str();
             let (cost, left, amount) = match link.kind {
                 LinkKind::SitemapFile => (Cost::SitemapFiles, &mut files, 1),
+                // An amount that never fits.
                 _ if costs::of_entry(text) > log => (Cost::Log, &mut log, u64::MAX),
                 _ => (Cost::SitemapEntries, &mut entries, 1),
             };
@@ -526,7 +535,7 @@ impl Traps {
         });
     }
 
-    /// Charges what a site's sitemap, or the list of its sitemaps, added to the frontier.
+    /// Charges the links that a site's sitemap, or the list of its sitemaps, added to the frontier.
     pub fn charge_sitemap<'a>(&mut self, host: &str, new: impl Iterator<Item = &'a Link>) {
         let Some(costs) = &mut self.costs else { return };
         let (mut files, mut entries, mut log) = (0, 0, 0);
@@ -541,12 +550,11 @@ impl Traps {
         costs.charge(Cost::Log, host, log, 0);
     }
 
-    /// Counts a sitemap that was read: `bytes` after decoding. Returns whether its site may send no more sitemaps.
+    /// Charges a sitemap that was read, with `bytes` after decoding. Returns whether the budget of its site is now spent.
     pub fn sitemap_read(&mut self, host: &str, bytes: u64, sitemap: &Sitemap) -> bool {
         let Some(costs) = &mut self.costs else { return false };
-        // The entries of a sitemap pay for its bytes.
-        let useful = (sitemap.entries.len() as u64).saturating_mul(costs::BYTES_PER_ENTRY);
-        costs.charge(Cost::SitemapBytes, host, bytes, useful);
+        let credit = (sitemap.entries.len() as u64).saturating_mul(costs::BYTES_PER_ENTRY);
+        costs.charge(Cost::SitemapBytes, host, bytes, credit);
         costs.left(Cost::SitemapBytes, host) == 0
     }
 
@@ -561,7 +569,7 @@ impl Traps {
         TrapRule::HostMemory
     }
 
-    /// Counts a sitemap file that left its queue because its site's budget is spent.
+    /// Counts a queued sitemap file that is skipped because the budget of its site is spent.
     pub fn drop_sitemap(&mut self, url: UrlRef<'_>) -> TrapRule {
         self.cut(TrapRule::SitemapBytes, domain_key(url.host()), 1, url.as_str());
         TrapRule::SitemapBytes
@@ -586,10 +594,10 @@ impl Traps {
     }
 
     /// Charges a new combination of parameters to its path.
-    fn charge_variant(&mut self, url: UrlRef<'_>, query: &str, budgets: Budgets) -> Option<TrapRule> {
+    fn charge_combination(&mut self, url: UrlRef<'_>, query: &str, budgets: Budgets) -> Option<TrapRule> {
         let path = path_of(url);
         let key = xxh3_64(path.as_bytes());
-        if self.variants.len() >= TRACKED && !self.variants.contains_key(&key) {
+        if self.variants.len() >= MAX_TRACKED && !self.variants.contains_key(&key) {
             self.older_variants = std::mem::take(&mut self.variants);
         }
         let older = &mut self.older_variants;
@@ -598,7 +606,7 @@ impl Traps {
         if variants.combinations.contains(&combination) {
             return None;
         }
-        if variants.combinations.len() < COMBINATIONS {
+        if variants.combinations.len() < FREE_COMBINATIONS {
             variants.combinations.push(combination);
             return None;
         }
@@ -613,30 +621,30 @@ impl Traps {
     fn charge_stale(&mut self, novelty: Novelty, url: UrlRef<'_>, budgets: Budgets) -> Option<TrapRule> {
         let pattern = pattern(url);
         let is_same = novelty == Novelty::Same;
-        let most = if is_same { budgets.same } else { budgets.alike };
+        let pattern_budget = if is_same { budgets.same } else { budgets.alike };
         let rules = if is_same {
             [TrapRule::StalePattern, TrapRule::StaleHost]
         } else {
             [TrapRule::AlikePattern, TrapRule::AlikeHost]
         };
         let key = xxh3_64(url.host().as_bytes());
-        if self.charges.len() >= TRACKED && !self.charges.contains_key(&key) {
+        if self.charges.len() >= MAX_TRACKED && !self.charges.contains_key(&key) {
             return None;
         }
         let HostCharges { all, patterns } = self.charges.entry(key).or_default();
         let key = xxh3_64(pattern.as_bytes());
-        let has_budget = patterns.len() < PATTERNS || patterns.contains_key(&key);
-        let of_pattern = has_budget.then(|| patterns.entry(key).or_default());
-        let of_host = all.of(novelty);
-        let mut of_pattern = of_pattern.map(|charges| charges.of(novelty));
-        if of_pattern.as_ref().is_some_and(|charged| **charged >= most) {
+        let has_budget = patterns.len() < MAX_PATTERNS || patterns.contains_key(&key);
+        let pattern_charges = has_budget.then(|| patterns.entry(key).or_default());
+        let charged_to_host = all.of(novelty);
+        let mut charged_to_pattern = pattern_charges.map(|charges| charges.of(novelty));
+        if charged_to_pattern.as_ref().is_some_and(|charged| **charged >= pattern_budget) {
             return self.leave_out(rules[0], &pattern, url);
         }
-        if *of_host >= most.saturating_mul(PATTERNS_PER_HOST) {
+        if *charged_to_host >= pattern_budget.saturating_mul(PATTERNS_PER_HOST) {
             return self.leave_out(rules[1], url.host(), url);
         }
-        *of_host += 1;
-        if let Some(charged) = &mut of_pattern {
+        *charged_to_host += 1;
+        if let Some(charged) = &mut charged_to_pattern {
             **charged += 1;
         }
         None
@@ -644,13 +652,13 @@ impl Traps {
 
     /// Admits an unknown host that a page of `site` links to, if the budgets of its domain and of that site allow.
     fn admit_host(&mut self, link: LinkRef<'_>, site: &str) -> Option<TrapRule> {
-        let is_other = domain_key(link.url.host()) != site;
-        if is_other && self.costs.as_ref().is_some_and(|costs| costs.left(Cost::Hosts, site) == 0) {
+        let is_other_site = domain_key(link.url.host()) != site;
+        if is_other_site && self.costs.as_ref().is_some_and(|costs| costs.left(Cost::Hosts, site) == 0) {
             return self.leave_out(TrapRule::SourceHosts, site, link.url);
         }
         let domains = self.domains.as_mut()?;
         if domains.admit(link.url.host()) {
-            if let Some(costs) = self.costs.as_mut().filter(|_| is_other) {
+            if let Some(costs) = self.costs.as_mut().filter(|_| is_other_site) {
                 costs.charge(Cost::Hosts, site, 1, 0);
             }
             return None;
@@ -660,9 +668,9 @@ impl Traps {
     }
 
     /// Counts a link towards `--max-pages-per-host`.
-    fn count_page(&mut self, url: UrlRef<'_>, most: u64) -> Option<TrapRule> {
+    fn count_page(&mut self, url: UrlRef<'_>, max_pages: u64) -> Option<TrapRule> {
         let pages = self.pages.entry(xxh3_64(url.host().as_bytes())).or_default();
-        if *pages >= most {
+        if *pages >= max_pages {
             return self.leave_out(TrapRule::MaxPagesPerHost, url.host(), url);
         }
         *pages += 1;
@@ -682,21 +690,21 @@ impl Traps {
             let host = at.split('/').next().unwrap_or(at);
             let host = xxh3_64(host.as_bytes());
             let reported = self.cuts_of_host.get(&host).copied().unwrap_or(0);
-            if self.cuts.len() >= CUTS || reported >= CUTS_PER_HOST {
+            if self.cuts.len() >= MAX_CUTS || reported >= MAX_CUTS_PER_HOST {
                 key.1 = ELSEWHERE.into();
             } else {
                 self.cuts_of_host.insert(host, reported + 1);
             }
         }
         let new = || {
-            let example: String = example.chars().take(EXAMPLE).collect();
+            let example: String = example.chars().take(MAX_EXAMPLE).collect();
             Cut { rule, at: key.1.clone(), left: 0, example: example.into() }
         };
         self.cuts.entry(key.clone()).or_insert_with(new).left += left;
     }
 }
 
-/// Authority and path.
+/// Authority and path of a URL.
 fn path_of(url: UrlRef<'_>) -> String {
     format!("{}{}", url.authority(), url.path())
 }

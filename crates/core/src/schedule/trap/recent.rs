@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_numbers_are_known_and_memory_has_an_end() {
+    fn the_last_numbers_are_known_and_memory_is_bounded() {
         let mut recent = Recent::with_capacity(100);
         for number in 0..1_000 {
             assert!(recent.insert(number));

@@ -15,41 +15,41 @@ impl TestCrawl {
     fn new(edit: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config { roots: vec!["http://h.example/".into()], trap_budget: 64, ..Config::default() };
         edit(&mut config);
-        Self { traps: Traps::new(&config.compile(1).expect("settings")), known: HashSet::new() }
+        Self { traps: Traps::new(&config.compile(1).expect("valid settings")), known: HashSet::new() }
     }
 
-    /// Visits a page with these links. `text` holds its fingerprints (text and sketch). Returns the rules that rejected
-    /// links.
+    /// Visits a page with these links. `text` contains its fingerprints (text and sketch). Returns the rules by which
+    /// links were skipped.
     fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
-        let link = Link { depth, ..Link::root(Url::parse(url).expect("an address"), 9) };
+        let link = Link { depth, ..Link::root(Url::parse(url).expect("a valid URL"), 9) };
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
         visit.message.slot = Some((LaneId(lane), 0));
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 5_000);
         visit.message.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
         let mut judging = self.traps.open(&visit);
-        let mut out = Vec::new();
+        let mut skipped = Vec::new();
         for text in links {
             let link = Link {
                 depth: depth + 1,
                 kind: LinkKind::Anchor,
-                ..Link::root(Url::parse(text).expect("an address"), 9)
+                ..Link::root(Url::parse(text).expect("a valid URL"), 9)
             };
             let known = &self.known;
             let is_known = || Ok::<_, std::convert::Infallible>(known.contains(text));
             let Ok(verdict) = self.traps.judge(&mut judging, LinkRef::from(&link), is_known);
             match verdict {
-                Some(rule) => out.push(rule),
+                Some(rule) => skipped.push(rule),
                 None if self.known.insert(text.clone()) => Traps::entered(&mut judging, LinkRef::from(&link)),
                 None => {}
             }
         }
         self.traps.close(&judging);
-        out
+        skipped
     }
 }
 
 /// URLs of `count` pages of one host, numbered from `from` on.
-fn fresh(from: usize, count: usize) -> Vec<String> {
+fn page_urls(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("http://h.example/p/{number}")).collect()
 }
 
@@ -57,7 +57,7 @@ fn fresh(from: usize, count: usize) -> Vec<String> {
 fn links_on_pages_with_new_text_are_free() {
     let mut crawl = TestCrawl::new(|_| {});
     for number in 0..2_000 {
-        let mut links = fresh(number * 5, 8);
+        let mut links = page_urls(number * 5, 8);
         links.push("http://h.example/".into());
         let page = crawl.page(0, "http://h.example/p/1", 500, Some((number as u64, number as u64)), &links);
         assert_eq!(page, []);
@@ -66,31 +66,34 @@ fn links_on_pages_with_new_text_are_free() {
 }
 
 #[test]
-fn pages_that_say_the_same_have_a_budget_for_their_links() {
+fn links_on_pages_with_the_same_text_are_limited() {
     let mut crawl = TestCrawl::new(|_| {});
-    let mut out = 0;
+    let mut skipped = 0;
     for number in 0..100 {
-        out += crawl.page(0, "http://h.example/p/1", 1, Some((1, 1)), &fresh(number * 10, 10)).len();
+        skipped += crawl.page(0, "http://h.example/p/1", 1, Some((1, 1)), &page_urls(number * 10, 10)).len();
     }
     // The first page was new, and its links were free.
     assert_eq!(crawl.known.len(), 10 + 64);
     let cuts = crawl.traps.cuts();
-    assert_eq!((cuts.len(), cuts[0].rule, cuts[0].left), (1, TrapRule::StalePattern, out as u64));
+    assert_eq!((cuts.len(), cuts[0].rule, cuts[0].left), (1, TrapRule::StalePattern, skipped as u64));
     assert_eq!(&*cuts[0].at, "h.example/*/#");
-    assert!(cuts[0].covers(Url::parse("http://h.example/x/9").expect("an address").as_ref()));
-    assert!(!cuts[0].covers(Url::parse("http://h.example/x/y").expect("an address").as_ref()));
+    assert!(cuts[0].covers(Url::parse("http://h.example/x/9").expect("a valid URL").as_ref()));
+    assert!(!cuts[0].covers(Url::parse("http://h.example/x/y").expect("a valid URL").as_ref()));
     // A page of the pattern with new text refunds charges.
     crawl.page(0, "http://h.example/p/2", 1, Some((2, 2)), &[]);
-    assert_eq!(crawl.page(0, "http://h.example/p/3", 1, Some((1, 1)), &fresh(5_000, 20)).len(), 20 - REFUND as usize);
+    assert_eq!(
+        crawl.page(0, "http://h.example/p/3", 1, Some((1, 1)), &page_urls(5_000, 20)).len(),
+        20 - REFUND as usize
+    );
 }
 
 #[test]
-fn the_example_of_a_path_that_repeats_itself_is_that_path() {
+fn the_example_of_a_circular_path_is_that_path() {
     let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
-    let rules = config.compile(1).expect("settings");
+    let rules = config.compile(1).expect("valid settings");
     let circular = format!("http://h.example{}/", "/a/b".repeat(20));
     for (location, example) in [(circular.clone(), &*circular), (circular.replace('b', &"b".repeat(90)), "")] {
-        let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
+        let link = Link::root(Url::parse("http://h.example/page").expect("a valid URL"), 9);
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
         visit.message.slot = Some((LaneId(0), 0));
         crate::page::follow::judge_redirect(&mut visit, location.as_bytes(), &rules);
@@ -107,7 +110,7 @@ fn the_example_of_a_path_that_repeats_itself_is_that_path() {
 fn texts_are_compared_within_one_host() {
     let mut crawl = TestCrawl::new(|_| {});
     for lane in 0..200 {
-        assert_eq!(crawl.page(lane, "http://h.example/p/1", 1, Some((1, 1)), &fresh(lane as usize * 10, 10)), []);
+        assert_eq!(crawl.page(lane, "http://h.example/p/1", 1, Some((1, 1)), &page_urls(lane as usize * 10, 10)), []);
     }
 }
 
@@ -126,11 +129,11 @@ fn endless_patterns_are_charged_to_their_host() {
 }
 
 #[test]
-fn pages_that_are_nearly_the_same_count_only_far_out() {
+fn nearly_equal_pages_are_charged_only_at_a_large_depth() {
     let mut crawl = TestCrawl::new(|_| {});
     // A wide site of numbered pages is not limited.
     for number in 0..5_000_usize {
-        let mut links = fresh(number, 3);
+        let mut links = page_urls(number, 3);
         links.push("http://h.example/".into());
         assert_eq!(crawl.page(0, "http://h.example/p/1", 5, Some((number as u64, 1)), &links), []);
     }
@@ -138,12 +141,14 @@ fn pages_that_are_nearly_the_same_count_only_far_out() {
     let mut last = 0;
     // An endless calendar.
     for number in 0..5_000_usize {
-        if crawl.page(0, "http://h.example/p/1", number as u32, Some((number as u64, 1)), &fresh(number, 1)).is_empty()
+        if crawl
+            .page(0, "http://h.example/p/1", number as u32, Some((number as u64, 1)), &page_urls(number, 1))
+            .is_empty()
         {
             last = number;
         }
     }
-    assert_eq!(last, FAR as usize + 64 * 4 - 1);
+    assert_eq!(last, FAR_DEPTH as usize + 64 * 4 - 1);
     assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::AlikePattern);
 }
 
@@ -152,14 +157,14 @@ fn a_host_that_links_only_to_unknown_pages_is_limited() {
     let mut crawl = TestCrawl::new(|config| config.trap_budget = 4);
     for number in 0..1_000 {
         // Every page has new text.
-        crawl.page(0, "http://h.example/p/1", 3, Some((number as u64, number as u64)), &fresh(number * 40, 40));
+        crawl.page(0, "http://h.example/p/1", 3, Some((number as u64, number as u64)), &page_urls(number * 40, 40));
     }
     assert_eq!(crawl.known.len(), (4 * 256_usize).div_ceil(40) * 40);
     assert_eq!(crawl.traps.cuts()[0].rule, TrapRule::EndlessHost);
 }
 
 #[test]
-fn facets_have_a_budget_of_combinations() {
+fn combinations_of_parameters_are_limited_per_path() {
     let mut crawl = TestCrawl::new(|_| {});
     let mut number = 0u64;
     for mask in 0u32..1 << 10 {
@@ -172,11 +177,11 @@ fn facets_have_a_budget_of_combinations() {
     let cuts = crawl.traps.cuts();
     assert_eq!((cuts.len(), cuts[0].rule, &*cuts[0].at), (1, TrapRule::QueryVariants, "h.example/list"));
     // Single names are free, and so are the first combinations; the budget allows some more.
-    assert_eq!(crawl.known.len(), 1 + 1 + 10 + COMBINATIONS + 64 * 4);
+    assert_eq!(crawl.known.len(), 1 + 1 + 10 + FREE_COMBINATIONS + 64 * 4);
 }
 
 #[test]
-fn a_script_that_serves_a_whole_site_is_not_faceted() {
+fn a_script_with_few_combinations_of_parameters_is_not_limited() {
     let mut crawl = TestCrawl::new(|_| {});
     for number in 0..20_000u64 {
         let url = format!("http://h.example/view.php?forum={}&topic={number}&page={}", number % 7, number % 3);
@@ -210,23 +215,23 @@ fn useful_hosts_raise_the_limit_of_their_domain() {
 }
 
 #[test]
-fn a_limit_of_pages_per_host_holds_whatever_else_is_ignored() {
+fn max_pages_per_host_applies_even_if_traps_are_ignored() {
     for policy in [TrapPolicy::Avoid, TrapPolicy::Ignore] {
         let mut crawl = TestCrawl::new(|config| {
             config.max_pages_per_host = Some(10);
             config.traps = policy;
         });
-        crawl.traps.vouch("h.example");
-        assert_eq!(crawl.page(0, "http://h.example/", 0, None, &fresh(0, 20)), [TrapRule::MaxPagesPerHost; 11]);
+        crawl.traps.admit_uncharged("h.example");
+        assert_eq!(crawl.page(0, "http://h.example/", 0, None, &page_urls(0, 20)), [TrapRule::MaxPagesPerHost; 11]);
         assert_eq!(crawl.traps.pages_of("h.example"), Some(10));
     }
 }
 
 #[test]
-fn nothing_is_left_out_where_traps_are_ignored() {
+fn no_link_is_skipped_if_traps_are_ignored() {
     let mut crawl = TestCrawl::new(|config| config.traps = TrapPolicy::Ignore);
     for number in 0..1_000 {
-        assert_eq!(crawl.page(0, "http://h.example/", 100, Some((1, 1)), &fresh(number * 9, 9)), []);
+        assert_eq!(crawl.page(0, "http://h.example/", 100, Some((1, 1)), &page_urls(number * 9, 9)), []);
     }
 }
 
@@ -238,12 +243,12 @@ fn memory_for_charges_is_bounded() {
         let links = [format!("http://h.example/{word}?a=1&b=2&c=3"), format!("http://h.example/?{word}=1")];
         crawl.page(0, "http://h.example/", 1, Some((1, 1)), &links);
     }
-    assert!(crawl.traps.charges.len() <= TRACKED + 1);
+    assert!(crawl.traps.charges.len() <= MAX_TRACKED + 1);
     // A thousand patterns were charged before the host's own budget was spent.
     let patterns: Vec<usize> = crawl.traps.charges.values().map(|host| host.patterns.len()).collect();
-    assert_eq!(patterns, [PATTERNS]);
-    assert!(crawl.traps.variants.len() <= TRACKED);
-    assert!(crawl.traps.cuts.len() <= CUTS + 10);
+    assert_eq!(patterns, [MAX_PATTERNS]);
+    assert!(crawl.traps.variants.len() <= MAX_TRACKED);
+    assert!(crawl.traps.cuts.len() <= MAX_CUTS + 10);
 }
 
 /// `number` in letters: digits would be one pattern.
@@ -252,42 +257,42 @@ fn letters(number: usize) -> String {
 }
 
 #[test]
-fn a_host_with_endless_patterns_spends_no_budget_but_its_own() {
+fn a_host_with_endless_patterns_uses_only_its_own_budget() {
     let mut crawl = TestCrawl::new(|config| config.trap_budget = 1_024);
     let links: Vec<String> = (0..9_900).map(|n| format!("http://bad.example/q?{}=1", letters(n))).collect();
     crawl.page(0, "http://bad.example/", 1, Some((1, 1)), &[]);
     crawl.page(0, "http://bad.example/2", 1, Some((1, 1)), &links);
     crawl.page(1, "http://h.example/", 1, Some((1, 1)), &[]);
-    assert_eq!(crawl.page(1, "http://h.example/2", 1, Some((1, 1)), &fresh(0, 1_000)), []);
+    assert_eq!(crawl.page(1, "http://h.example/2", 1, Some((1, 1)), &page_urls(0, 1_000)), []);
 }
 
 #[test]
 fn a_host_with_many_cuts_does_not_hide_those_of_others() {
     let mut crawl = TestCrawl::new(|_| {});
-    for number in 0..2 * CUTS {
+    for number in 0..2 * MAX_CUTS {
         let at = format!("bad.example/{}", letters(number));
         crawl.traps.cut(TrapRule::StalePattern, &at, 1, "http://bad.example/");
     }
     crawl.traps.cut(TrapRule::StaleHost, "h.example", 1, "http://h.example/");
     let cuts = crawl.traps.cuts();
     assert!(cuts.iter().any(|cut| &*cut.at == "h.example"));
-    let last = Url::parse("http://bad.example/last").expect("an address");
+    let last = Url::parse("http://bad.example/last").expect("a valid URL");
     assert!(cuts.iter().any(|cut| cut.covers(last.as_ref())), "it may be one of those elsewhere");
 }
 
 #[test]
-fn many_paths_with_many_combinations_do_not_end_the_rule() {
+fn combinations_stay_limited_after_many_paths() {
     let mut crawl = TestCrawl::new(|_| {});
     let combinations = |path: &str, count: usize| -> Vec<String> {
         (0..count).map(|n| format!("{path}?a=1&{}=1", letters(n))).collect()
     };
-    for number in 0..TRACKED {
-        let links = combinations(&format!("http://bad.example/{number}"), COMBINATIONS + 1);
+    for number in 0..MAX_TRACKED {
+        let links = combinations(&format!("http://bad.example/{number}"), FREE_COMBINATIONS + 1);
         crawl.page(0, "http://bad.example/", 1, None, &links);
     }
     let out = crawl.page(1, "http://h.example/", 1, None, &combinations("http://h.example/s", 1_000));
     assert!(out.contains(&TrapRule::QueryVariants));
-    assert!(crawl.traps.variants.len() + crawl.traps.older_variants.len() <= 2 * TRACKED);
+    assert!(crawl.traps.variants.len() + crawl.traps.older_variants.len() <= 2 * MAX_TRACKED);
 }
 
 #[test]
@@ -295,7 +300,7 @@ fn fingerprints_of_different_hosts_cannot_be_made_to_collide() {
     let mut crawl = TestCrawl::new(|config| config.trap_budget = 1);
     let forged = 7 ^ likeness::mix(0) ^ likeness::mix(1);
     crawl.page(0, "http://bad.example/", 1, Some((forged, forged)), &[]);
-    assert_eq!(crawl.page(1, "http://h.example/", 1, Some((7, 7)), &fresh(0, 100)), []);
+    assert_eq!(crawl.page(1, "http://h.example/", 1, Some((7, 7)), &page_urls(0, 100)), []);
 }
 
 #[test]
@@ -304,10 +309,10 @@ fn a_waiting_host_stays_waiting_after_a_resume_over_the_limit() {
     for number in 0..6 {
         domains.recall(&format!("old{number}.example.com"));
     }
-    domains.wait(LinkRef::from(&Link::root(Url::parse("http://new.example.com/").expect("an address"), 9)));
+    domains.wait(LinkRef::from(&Link::root(Url::parse("http://new.example.com/").expect("a valid URL"), 9)));
     let mut useful_host = |lane: u32| {
         for _ in 0..4 {
-            domains.useful_page(LaneId(lane), "old1.example.com");
+            domains.count_useful_page(LaneId(lane), "old1.example.com");
         }
         domains.take_released().len()
     };
@@ -315,7 +320,7 @@ fn a_waiting_host_stays_waiting_after_a_resume_over_the_limit() {
 }
 
 #[test]
-fn long_links_are_followed_as_far_as_the_site_pays_for_them() {
+fn long_links_are_limited_by_the_credits_of_their_site() {
     let mut crawl = TestCrawl::new(|config| config.trap_budget = 256);
     let long = "x".repeat(2_000);
     for number in 0..50 {
@@ -332,7 +337,7 @@ fn long_links_are_followed_as_far_as_the_site_pays_for_them() {
 }
 
 #[test]
-fn a_site_may_name_as_many_new_hosts_as_its_pages_pay_for() {
+fn new_hosts_are_limited_by_the_credits_of_the_linking_site() {
     let mut crawl = TestCrawl::new(|config| (config.scope, config.trap_budget) = (ScopeKind::Any, 256));
     for number in 0..10 {
         let links: Vec<String> = (0..1_000).map(|host| format!("http://invented-{number}-{host}.example/")).collect();
@@ -343,15 +348,15 @@ fn a_site_may_name_as_many_new_hosts_as_its_pages_pay_for() {
 }
 
 #[test]
-fn sitemaps_have_budgets_of_files_entries_and_bytes() {
+fn sitemap_files_entries_and_bytes_are_limited() {
     let mut traps = Traps::new(
         &Config { roots: vec!["http://h.example/".into()], trap_budget: 16, ..Config::default() }
             .compile(1)
-            .expect("settings"),
+            .expect("valid settings"),
     );
     let links = |kind, count: usize, length: usize| -> Vec<Link> {
         let text = |number| format!("http://h.example/{}{number}", "x".repeat(length));
-        let link = |number| Link { kind, ..Link::root(Url::parse(&text(number)).expect("an address"), 1) };
+        let link = |number| Link { kind, ..Link::root(Url::parse(&text(number)).expect("a valid URL"), 1) };
         (0..count).map(link).collect()
     };
     let mut files = links(LinkKind::SitemapFile, 10, 0);

@@ -16,7 +16,7 @@ impl Workbench {
     /// What to do next.
     pub fn next(&mut self, now: Time) -> Next {
         loop {
-            // First, so that nothing happens to a lane between its turn and the reload of its rules.
+            // Recalls come first, so that a lane does not change between its selection and the reload of its rules.
             if let Some((id, origin)) = self.recalls.pop_front() {
                 return Next::Recall(id, origin);
             }
@@ -56,7 +56,7 @@ impl Workbench {
                 return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
             };
             if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
-                // Its rules were evicted while it waited here: it goes last.
+                // The rules of the lane were evicted while it was queued, so it is queued again as the last one.
                 let last = Ready { weight: 0, seq, lane };
                 if let Some(WaitState::Ready(wait)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.wait) {
                     *wait = last;
@@ -64,7 +64,7 @@ impl Workbench {
                 self.queues.insert_ready(last);
                 continue;
             }
-            if self.keeps_out(Ready { lane, weight, seq }, now) {
+            if self.queue_if_reserved(Ready { lane, weight, seq }, now) {
                 continue;
             }
             let is_slow = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
@@ -89,13 +89,13 @@ impl Workbench {
         }
     }
 
-    /// Starts the next request of a lane. If none can start, puts the lane in the queue of what it waits for.
+    /// Starts the next request of a lane. If none can start, puts the lane in the right queue.
     fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
         let (link, purpose, addresses) = match self.select(id, now) {
             Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
             Selection::Blocked(until) => {
                 self.request_refill(id);
-                self.note_idle(id);
+                self.update_lane_counts(id);
                 if !until.is_never() {
                     self.enqueue_later(id, until);
                 }

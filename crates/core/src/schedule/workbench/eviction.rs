@@ -1,15 +1,14 @@
-//! Eviction of what the workbench caches: the rules of robots.txt files, and idle lanes.
+//! Eviction of robots rules and idle lanes, which the workbench caches.
 //!
-//! Both caches save requests, and both would grow without bound on a site that invents hosts and ports, so both have a
-//! limit. The least recently used entries without work are evicted first, and loaded or fetched again when needed.
+//! Both caches save requests. Both would grow without bound on a site that invents hosts and ports, so both have a
+//! limit. The least recently used entries without work are evicted first. They are loaded or fetched again when needed.
 //!
-//! Robots rules that are not stored on disk can only be fetched again. They stay in memory for a minimum time while
-//! their lane is busy, and a lane that needs a new robots.txt waits meanwhile, so that no host is asked for its
-//! robots.txt repeatedly.
+//! Robots rules that are not stored on disk can only be fetched again. While their lane is busy, they stay in memory for a
+//! minimum time, so that no robots.txt is fetched repeatedly. Meanwhile a lane that needs a new robots.txt waits.
 //!
 //! The number of lanes is limited too. Hosts beyond the limit wait in the frontier ([`Workbench::takes_lane`]). When
-//! it is reached, idle lanes are evicted; then lanes that wait for longer than [`PARK_AFTER`] are parked: their links
-//! return to the frontier.
+//! the limit is reached, idle lanes are evicted. After them, lanes that wait for longer than [`PARK_AFTER`] are parked:
+//! their links return to the frontier.
 //!
 //! Invariant: a lane is evicted only if it has no request in flight and no link. A delay, a back-off or a failure that
 //! is still in force is kept in a compact form ([`Carried`]) and applies when the lane returns.
@@ -44,41 +43,44 @@ const LINK_BYTES: u64 = 256;
 const MIN_LANES: usize = 1_024;
 /// The limit on links on the workbench over all lanes is at most this.
 const MAX_LINKS: usize = 65_536;
-/// Links that a lane takes from the frontier at a time, at most and at least.
+/// How many links a lane takes from the frontier at a time, at most and at least.
 const MAX_BATCH: usize = 64;
 const MIN_BATCH: usize = 2;
-/// Evicted lanes whose delays are kept in memory.
+/// Limit on the evicted lanes whose delays are kept in memory.
 const MAX_CARRIED: usize = 65_536;
-/// Idle lanes that one call examines.
+/// How many idle lanes one call examines.
 const EVICTION_STEPS: usize = 8;
 /// A lane that cannot start a request for this long is parked if there are too few lanes for the free slots.
 pub const PARK_AFTER: Duration = Duration::from_secs(60);
-/// Rules are grouped by size in steps of this, and the largest are evicted first: most files are far smaller.
+/// Rules are grouped by size in steps of this many bytes, and the largest are evicted first. Most files are far smaller
+/// than one step.
 const WEIGHT_CLASS: usize = 64 << 10;
 /// How long the rules of a busy lane that are not stored on disk stay in memory at least.
 pub(super) const MIN_RESIDENCE: Duration = Duration::from_secs(60);
-/// Pause after an eviction that freed too little: a search visits all lanes.
+/// The pause after an eviction that freed too little. It limits the cost, because each search visits all lanes.
 const EVICTION_PAUSE: Duration = Duration::from_secs(1);
 
 /// Sizes and limits of the caches of the workbench.
 pub(super) struct Evictable {
-    /// Limit and current size of all robots rules, in bytes.
+    /// Limit on the size of all robots rules, in bytes.
     robots_limit: usize,
-    taken: usize,
-    /// If the last eviction freed too little: the time of the next search.
-    full_until: Time,
+    /// Current size of all robots rules, in bytes.
+    robots_bytes: usize,
+    /// If the last eviction freed too little: when the next one may start.
+    next_eviction: Time,
     /// Limit on lanes.
     max_lanes: usize,
     /// Up to this many lanes with work are taken from the frontier at once: see [`IDLE_LANES`].
     eager_lanes: usize,
     /// Limit on links on the workbench. Very many lanes may exceed it, because each gets at least [`MIN_BATCH`].
     max_links: usize,
-    /// Lanes that became idle, earliest first. Entries of lanes that are busy again are skipped later.
+    /// Lanes in the order in which they became idle. Lanes that are busy again are skipped when they are reached.
     idle: VecDeque<LaneId>,
+    /// The number of idle lanes.
     idle_lanes: usize,
     /// Delays and failures that still apply to evicted lanes.
     carried: HashMap<LaneId, Carried>,
-    /// The entries of `carried` in order of their end.
+    /// The keys of `carried`, in the order in which the entries end.
     carried_until: BTreeSet<(Time, LaneId)>,
 }
 
@@ -86,19 +88,20 @@ pub(super) struct Evictable {
 struct Carried {
     /// No request to the host starts before this time.
     until: Time,
-    /// Why the host was given up.
+    /// If the host was given up: the failure, and the number of tries.
     given_up: Option<Box<(Failure, u8)>>,
 }
 
 impl Evictable {
     pub fn new(rules: &Rules) -> Self {
         let memory = rules.max_memory.unwrap_or(1 << 30);
-        let share = |part: u64, each: u64| usize::try_from(memory / part / each).unwrap_or(usize::MAX);
+        // How many items of this size fit into one of `parts` equal parts of the memory.
+        let share = |parts: u64, size: u64| usize::try_from(memory / parts / size).unwrap_or(usize::MAX);
         let max_lanes = share(16, LANE_BYTES).max(MIN_LANES).max(rules.concurrency.saturating_mul(2));
         Self {
             robots_limit: share(16, 1).clamp(MIN_ROBOTS_MEMORY, MAX_ROBOTS_MEMORY),
-            taken: 0,
-            full_until: Time::ZERO,
+            robots_bytes: 0,
+            next_eviction: Time::ZERO,
             max_lanes,
             eager_lanes: IDLE_LANES.min(max_lanes / 2).max(rules.concurrency),
             max_links: share(16, LINK_BYTES).min(MAX_LINKS),
@@ -109,14 +112,14 @@ impl Evictable {
         }
     }
 
-    /// Accounts for the rules of a lane, which changed in size.
+    /// Updates the size of all robots rules after the rules of a lane changed in size.
     pub fn adjust(&mut self, before: usize, after: usize) {
-        self.taken = self.taken.saturating_sub(before).saturating_add(after);
+        self.robots_bytes = self.robots_bytes.saturating_sub(before).saturating_add(after);
     }
 
     /// Whether robots rules exceed their limit.
     pub fn is_full(&self) -> bool {
-        self.taken > self.robots_limit
+        self.robots_bytes > self.robots_limit
     }
 
     /// Applies the carried state of a lane that is in memory again.
@@ -129,11 +132,11 @@ impl Evictable {
         }
     }
 
-    /// Keeps the delay or failure that still applies to a lane. Returns false if it does not fit.
+    /// Keeps the delay or failure that still applies to a lane. Returns false if there is no room for it.
     fn carry(&mut self, id: LaneId, lane: &Lane, now: Time) -> bool {
-        while let Some(first) = self.carried_until.first().copied().filter(|(until, _)| *until <= now) {
-            self.carried_until.remove(&first);
-            self.carried.remove(&first.1);
+        while let Some((until, ended)) = self.carried_until.first().copied().filter(|(until, _)| *until <= now) {
+            self.carried_until.remove(&(until, ended));
+            self.carried.remove(&ended);
         }
         let carried = match &lane.addresses {
             Addresses::Failed { failure, tries, until } if *until > now => {
@@ -156,10 +159,10 @@ impl Evictable {
 impl Workbench {
     /// Size of all robots rules in memory, in bytes.
     pub fn robots_bytes(&self) -> usize {
-        self.evictable.taken
+        self.evictable.robots_bytes
     }
 
-    /// Size of all lanes in memory, in bytes, without their robots rules: an estimate, since lanes are not visited.
+    /// Estimated size of all lanes in memory, in bytes, without their robots rules.
     pub fn lanes_bytes(&self) -> usize {
         let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.held.count());
         let carried = self.evictable.carried.len() * 3 * size_of::<Carried>();
@@ -222,24 +225,24 @@ impl Workbench {
     /// recently used. `newest` stays, since it is about to be used. Evicts down to three quarters of the limit, so that
     /// evictions are rare.
     pub(super) fn evict_robots(&mut self, newest: Option<(LaneId, &Origin)>, now: Time) {
-        if !self.evictable.is_full() || now < self.evictable.full_until {
+        if !self.evictable.is_full() || now < self.evictable.next_eviction {
             return;
         }
         let mut all: Vec<_> = Vec::new();
         for (id, entry) in &self.lanes {
             let lane = &entry.lane;
             for (origin, state) in &lane.robots {
-                let may_go = matches!(state, RobotsState::Rules { evictable_from, .. } if *evictable_from <= now || !lane.is_busy());
-                if may_go && newest != Some((*id, origin)) {
+                let may_evict = matches!(state, RobotsState::Rules { evictable_from, .. } if *evictable_from <= now || !lane.is_busy());
+                if may_evict && newest != Some((*id, origin)) {
                     let weight = state.weight();
-                    let classes = std::cmp::Reverse(weight / WEIGHT_CLASS);
-                    all.push((lane.is_busy(), classes, lane.pace.last_start(), weight, *id, origin.clone()));
+                    let weight_class = std::cmp::Reverse(weight / WEIGHT_CLASS);
+                    all.push((lane.is_busy(), weight_class, lane.pace.last_start(), weight, *id, origin.clone()));
                 }
             }
         }
-        all.sort_by_key(|(busy, heavy, used, ..)| (*busy, *heavy, *used));
+        all.sort_by_key(|(is_busy, weight_class, last_start, ..)| (*is_busy, *weight_class, *last_start));
         for (.., weight, id, origin) in all {
-            if self.evictable.taken <= self.evictable.robots_limit / 4 * 3 {
+            if self.evictable.robots_bytes <= self.evictable.robots_limit / 4 * 3 {
                 break;
             }
             if let Some(entry) = self.lanes.get_mut(&id) {
@@ -248,18 +251,18 @@ impl Workbench {
             }
         }
         if self.evictable.is_full() {
-            self.evictable.full_until = now + EVICTION_PAUSE;
+            self.evictable.next_eviction = now + EVICTION_PAUSE;
         }
     }
 
     /// Tries to free memory for the rules of one more robots.txt. If that fails, returns when to try again.
     pub(super) fn retry_eviction(&mut self, now: Time) -> Option<Time> {
         self.evict_robots(None, now);
-        self.evictable.is_full().then_some(self.evictable.full_until)
+        self.evictable.is_full().then_some(self.evictable.next_eviction)
     }
 
     /// Updates the counts of idle, fast and quick lanes after a lane changed.
-    pub(super) fn note_idle(&mut self, id: LaneId) {
+    pub(super) fn update_lane_counts(&mut self, id: LaneId) {
         let Some(entry) = self.lanes.get_mut(&id) else { return };
         let is_idle = !entry.lane.is_busy();
         let is_fast = !is_idle && entry.lane.is_fast();
@@ -283,12 +286,12 @@ impl Workbench {
         *idle_lanes += 1;
         idle.push_back(id);
         if idle.len() > 2 * self.lanes.len() + 64 {
-            // Lanes that became idle several times have several entries; the latest counts.
-            let mut latest = hashbrown::HashSet::new();
+            // Lanes that became idle several times have several entries. Only the latest is kept.
+            let mut seen = hashbrown::HashSet::new();
             let mut kept: VecDeque<LaneId> = std::mem::take(idle)
                 .into_iter()
                 .rev()
-                .filter(|id| self.lanes.get(id).is_some_and(|entry| entry.is_idle) && latest.insert(*id))
+                .filter(|id| self.lanes.get(id).is_some_and(|entry| entry.is_idle) && seen.insert(*id))
                 .collect();
             kept.make_contiguous().reverse();
             self.evictable.idle = kept;
@@ -305,8 +308,8 @@ impl Workbench {
             }
             let Some(id) = self.evictable.idle.pop_front() else { return };
             let Some(entry) = self.lanes.get(&id).filter(|entry| entry.is_idle) else { continue };
-            let is_free = entry.wait == WaitState::Nowhere && !entry.awaits_refill && entry.woken_by.is_none();
-            if is_free && self.evictable.carry(id, &entry.lane, now) {
+            let may_evict = entry.wait == WaitState::Nowhere && !entry.awaits_refill && entry.woken_by.is_none();
+            if may_evict && self.evictable.carry(id, &entry.lane, now) {
                 self.evictable.adjust(entry.lane.robots_weight(), 0);
                 self.evictable.idle_lanes -= 1;
                 self.lanes.remove(&id);
@@ -332,7 +335,7 @@ mod tests {
     fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
         let mut config = Config { roots: vec!["http://h/".into()], ..Config::default() };
         edit(&mut config);
-        Workbench::new(Arc::new(config.compile(0).expect("settings that make sense")))
+        Workbench::new(Arc::new(config.compile(0).expect("valid settings")))
     }
 
     fn at(seconds: u64) -> Time {
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_many_ports_and_hosts_stay_within_their_room() {
+    fn robots_rules_of_many_origins_stay_within_their_limit() {
         let mut bench = bench(|config| config.max_memory = Some(Size(64 << 20)));
         let rules = heavy();
         for host in 0..50 {
@@ -373,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_every_port_is_known_at_a_few() {
+    fn the_number_of_origins_of_a_host_is_limited() {
         let mut bench = bench(|_| {});
         for port in 1_000..2_000 {
             bench.robots_known(LaneId(0), &origin(0, port), robots_rules(Robots::default(), at(0)), at(0));
@@ -390,30 +393,31 @@ mod tests {
         for host in 0..60 {
             bench.robots_known(LaneId(host), &origin(host, 80), robots_rules(rules.clone(), at(0)), at(0));
         }
-        let is_away = |lane: &Lane| matches!(lane.robots.first(), Some((_, RobotsState::Evicted)));
-        let (away, _) = bench.lanes().find(|(_, lane)| is_away(lane)).expect("some rules were evicted");
-        let site = origin(away.0, 80);
-        bench.add_links(away, vec![link(&site)], 0, at(1));
+        let is_evicted = |lane: &Lane| matches!(lane.robots.first(), Some((_, RobotsState::Evicted)));
+        let (id, _) = bench.lanes().find(|(_, lane)| is_evicted(lane)).expect("some rules were evicted");
+        let site = origin(id.0, 80);
+        bench.add_links(id, vec![link(&site)], 0, at(1));
         let Next::Resolve(lane, _) = bench.next(at(1)) else { panic!("the name is resolved first") };
-        bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(1));
-        let Next::Recall(lane, asked) = bench.next(at(1)) else { panic!("the stored notes are tried first") };
-        assert_eq!((lane, &asked), (away, &site));
-        bench.robots_not_stored(lane, &asked, at(1));
-        let Next::Fetch(job) = bench.next(at(1)) else { panic!("then the host") };
+        bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::MAX)), at(1));
+        let Next::Recall(lane, recalled) = bench.next(at(1)) else { panic!("stored rules are loaded first") };
+        assert_eq!((lane, &recalled), (id, &site));
+        bench.robots_not_stored(lane, &recalled, at(1));
+        let Next::Fetch(job) = bench.next(at(1)) else { panic!("then the robots.txt is fetched") };
         assert_eq!(job.link.url.target(), "/robots.txt");
     }
 
     #[test]
-    fn busy_lanes_whose_rules_do_not_all_find_room_take_turns() {
+    fn busy_lanes_whose_rules_do_not_all_fit_into_memory_are_all_served() {
         let mut bench = bench(|config| {
             config.max_memory = Some(Size(64 << 20));
             config.concurrency = 1;
         });
         let rules = Arc::new(heavy());
-        let noted = || RobotsState::Rules { rules: Arc::clone(&rules), until: at(86_400), evictable_from: at(0) };
+        let stored_rules =
+            || RobotsState::Rules { rules: Arc::clone(&rules), until: at(86_400), evictable_from: at(0) };
         let (hosts, pages) = (60, 3);
         for host in 0..hosts {
-            bench.robots_known(LaneId(host), &origin(host, 80), noted(), at(0));
+            bench.robots_known(LaneId(host), &origin(host, 80), stored_rules(), at(0));
             bench.add_links(LaneId(host), (0..pages).map(|_| link(&origin(host, 80))).collect(), 0, at(0));
         }
         let (mut started, mut recalls, mut now) = (0, 0, at(0));
@@ -427,11 +431,15 @@ mod tests {
                     bench.finish(&visit, now);
                 }
                 Next::Resolve(lane, _) => {
-                    bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), now);
+                    bench.resolved(
+                        lane,
+                        Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::MAX)),
+                        now,
+                    );
                 }
                 Next::Recall(lane, origin) => {
                     recalls += 1;
-                    bench.robots_recalled(lane, &origin, noted(), now);
+                    bench.robots_recalled(lane, &origin, stored_rules(), now);
                 }
                 Next::Settle(_) => {}
                 Next::Wait(until) if until.is_never() => break,
@@ -478,13 +486,13 @@ mod tests {
     #[test]
     fn an_origin_beyond_the_limit_is_evicted_and_uncounted() {
         let mut bench = bench(|_| {});
-        let most = u16::try_from(MAX_ORIGINS).expect("a few");
-        for port in 0..most {
+        let max_origins = u16::try_from(MAX_ORIGINS).expect("a small number");
+        for port in 0..max_origins {
             bench.robots_known(LaneId(0), &origin(0, 8_000 + port), robots_rules(heavy(), at(0)), at(0));
         }
         bench.add_links(LaneId(0), vec![link(&origin(0, 9_000))], 0, at(0));
         let Next::Resolve(lane, _) = bench.next(at(0)) else { panic!("the name is resolved first") };
-        bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
+        bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::MAX)), at(0));
         let Next::Fetch(_) = bench.next(at(0)) else { panic!("then its robots.txt") };
         let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();
         assert_eq!(held, bench.robots_bytes(), "the count matches the rules in memory");
@@ -493,7 +501,7 @@ mod tests {
     #[test]
     fn lanes_without_work_are_evicted() {
         let mut bench = bench(|_| {});
-        let hosts = 3 * u32::try_from(IDLE_LANES).expect("a few");
+        let hosts = 3 * u32::try_from(IDLE_LANES).expect("a small number");
         bench.set_backlog(LaneId(1), "h1.example", 7, at(0));
         for host in 2..hosts {
             bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
@@ -519,7 +527,7 @@ mod tests {
         bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
         bench.set_backlog(LaneId(1), "h1.example", 0, at(0));
         bench.resolved(LaneId(1), Err(Failure::new(crate::ErrorKind::DnsNxdomain, "no such name")), at(0));
-        for host in 2..2 * u32::try_from(IDLE_LANES).expect("a few") {
+        for host in 2..2 * u32::try_from(IDLE_LANES).expect("a small number") {
             bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
         }
         assert!(!bench.holds(LaneId(0)) && !bench.holds(LaneId(1)), "both are evicted");
@@ -527,44 +535,44 @@ mod tests {
         assert_eq!(bench.backs_off_until(LaneId(0)), at(3_600));
         bench.set_backlog(LaneId(1), "h1.example", 0, at(10));
         bench.add_links(LaneId(1), vec![link(&origin(1, 80))], 0, at(10));
-        let Next::Settle(visit) = bench.next(at(10)) else { panic!("it was given up on") };
+        let Next::Settle(visit) = bench.next(at(10)) else { panic!("the host was given up") };
         assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(crate::ErrorKind::DnsNxdomain));
     }
 
     #[test]
-    fn lanes_that_wait_long_make_room_for_others() {
+    fn lanes_that_wait_long_are_parked_at_the_limit() {
         let mut bench = bench(|config| {
             config.max_memory = Some(Size(64 << 20));
             config.concurrency = 2;
         });
-        let most = u32::try_from(bench.evictable.max_lanes).expect("a few");
-        for host in 0..most {
+        let max_lanes = u32::try_from(bench.evictable.max_lanes).expect("a small number");
+        for host in 0..max_lanes {
             bench.pause_until(LaneId(host), &format!("h{host}.example"), at(120 + u64::from(host)));
             bench.set_backlog(LaneId(host), &format!("h{host}.example"), 1, at(0));
             bench.add_links(LaneId(host), vec![link(&origin(host, 80))], 0, at(0));
         }
         assert!(!bench.takes_lane(at(0)), "lanes are at their limit");
         let (lane, due, links) = bench.park_lane(at(0)).expect("all of them wait");
-        assert_eq!((lane, due, links.len()), (LaneId(most - 1), at(119 + u64::from(most)), 1));
-        assert_eq!(bench.held(), most as usize - 1);
+        assert_eq!((lane, due, links.len()), (LaneId(max_lanes - 1), at(119 + u64::from(max_lanes)), 1));
+        assert_eq!(bench.held(), max_lanes as usize - 1);
         assert!(bench.takes_lane(at(0)) && bench.park_lane(at(0)).is_none());
         bench.set_backlog(lane, "h.example", 1, at(1));
         assert_eq!(bench.backs_off_until(lane), due, "it still waits");
     }
 
     #[test]
-    fn what_was_judged_when_it_came_is_not_judged_again_with_every_batch() {
+    fn queued_links_are_not_judged_again_when_others_are_added() {
         let mut bench = bench(|_| {});
-        let (site, all) = (origin(0, 80), robots_rules(Robots::default(), at(0)));
+        let (site, allow_all) = (origin(0, 80), robots_rules(Robots::default(), at(0)));
         bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
-        bench.robots_known(LaneId(0), &site, all, at(0));
+        bench.robots_known(LaneId(0), &site, allow_all, at(0));
         bench.add_links(LaneId(0), vec![link(&site)], 0, at(0));
         // The rules are replaced without an update: if the first link were judged again, it would be forbidden.
-        let none = Robots::parse(b"User-agent: *\nDisallow: /\n", "argiope");
-        bench.lanes.get_mut(&LaneId(0)).expect("a lane").lane.set_robots(&site, robots_rules(none, at(0)));
+        let allow_none = Robots::parse(b"User-agent: *\nDisallow: /\n", "argiope");
+        bench.lanes.get_mut(&LaneId(0)).expect("a lane").lane.set_robots(&site, robots_rules(allow_none, at(0)));
         bench.add_links(LaneId(0), vec![link(&site)], 0, at(0));
         assert_eq!(bench.decided.len(), 1, "only the new link is judged");
-        bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::MAX)), at(0));
+        bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::MAX)), at(0));
         assert_eq!(bench.decided.len(), 1, "new addresses do not affect robots.txt");
     }
 }

@@ -1,4 +1,4 @@
-//! [`LaneQueues`]: the data structures behind the queues in which lanes wait.
+//! [`LaneQueues`]: the queues in which lanes wait.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -9,44 +9,50 @@ use hashbrown::HashMap;
 use crate::schedule::job::LaneId;
 use crate::time::Time;
 
-/// A lane that may start now. A host whose robots.txt was just fetched goes first, while its connection is open; then
-/// new hosts, because their first page shows how much work there is; then the lanes with the longest total delay ahead,
-/// because they determine when the crawl ends.
+/// A lane that may start now. The order is:
+///
+/// 1. hosts whose robots.txt was just fetched, while the connection is open;
+/// 2. new hosts, because their first page shows how much work there is;
+/// 3. the other lanes, those with the longest remaining time first, because they determine when the crawl ends.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ready {
+    /// The largest is served first.
     pub weight: u64,
+    /// With equal weights, the lane that was queued first is served first.
     pub seq: Reverse<u64>,
     pub lane: LaneId,
 }
 
-/// The slots of one address, which its hosts share.
+/// The use of one address, which several hosts may share.
 #[derive(Default)]
 struct AddressUse {
+    /// The number of requests in flight.
     in_flight: usize,
+    /// Lanes that wait for a free slot.
     waiting: VecDeque<LaneId>,
 }
 
 /// All queues of the workbench.
 #[derive(Default)]
 pub(super) struct LaneQueues {
-    /// Lanes that may start now; the last one goes first.
+    /// Lanes that may start now; the last one is served first.
     ready: BTreeSet<Ready>,
     /// Lanes that may start when `--rate` allows a page.
     rated: BinaryHeap<Ready>,
     /// Slow lanes with requests in flight that wait until more slots are free.
     crowded: VecDeque<LaneId>,
-    /// Lanes that may start when a slot is free that is not reserved; the last one goes first.
+    /// Lanes that may start when a slot is free that is not reserved; the last one is served first.
     unproven: BTreeSet<Ready>,
     /// Lanes that may start at a known time.
     later: BTreeSet<(Time, LaneId)>,
     /// Requests in flight and waiting lanes of each address.
     by_ip: HashMap<IpAddr, AddressUse>,
-    /// The last sequence number.
+    /// The last sequence number that was given out.
     seq: u64,
 }
 
 impl LaneQueues {
-    /// The next sequence number, which breaks ties in order of arrival.
+    /// Gives out the next sequence number. Sequence numbers order lanes by arrival.
     pub fn next_seq(&mut self) -> u64 {
         self.seq += 1;
         self.seq
@@ -60,7 +66,7 @@ impl LaneQueues {
         self.ready.remove(ready);
     }
 
-    /// Removes the lane that goes first.
+    /// Removes the lane that is served first.
     pub fn pop_ready(&mut self) -> Option<Ready> {
         self.ready.pop_last()
     }
@@ -146,23 +152,23 @@ impl LaneQueues {
 
     /// Counts a request that ended at this address.
     pub fn end_at(&mut self, ip: IpAddr) {
-        if let Some(shared) = self.by_ip.get_mut(&ip) {
-            shared.in_flight -= 1;
+        if let Some(address) = self.by_ip.get_mut(&ip) {
+            address.in_flight -= 1;
         }
     }
 
     pub fn in_flight_at(&self, ip: IpAddr) -> usize {
-        self.by_ip.get(&ip).map_or(0, |shared| shared.in_flight)
+        self.by_ip.get(&ip).map_or(0, |address| address.in_flight)
     }
 
     /// Removes the lane that has waited longest for this address, if fewer than `cap` requests are in flight there.
     pub fn pop_waiting(&mut self, ip: IpAddr, cap: Option<usize>) -> Option<LaneId> {
-        let shared = self.by_ip.get_mut(&ip)?;
-        if cap.is_some_and(|cap| shared.in_flight >= cap) {
+        let address = self.by_ip.get_mut(&ip)?;
+        if cap.is_some_and(|cap| address.in_flight >= cap) {
             return None;
         }
-        let lane = shared.waiting.pop_front();
-        if shared.in_flight == 0 && shared.waiting.is_empty() {
+        let lane = address.waiting.pop_front();
+        if address.in_flight == 0 && address.waiting.is_empty() {
             self.by_ip.remove(&ip);
         }
         lane

@@ -1,24 +1,24 @@
 //! [`Workbench`]: the lanes in memory, and which of them may send the next request.
 //!
-//! The frontier holds all known URLs; the workbench holds the lanes being worked on. Politeness is ownership: a [`Job`]
+//! The frontier holds all known URLs. The workbench holds the lanes being worked on. Politeness is ownership: a [`Job`]
 //! is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases it. A
-//! worker without a job cannot send a request, so the limits hold by construction.
+//! worker without a job cannot send a request, so requests cannot exceed the limits.
 //!
 //! A lane that can start a request is in exactly one queue:
 //!
 //! - `ready`: it may start now.
 //! - `later`: it may start at a known time.
 //! - `rated`: it may start when `--rate` allows a page.
-//! - `crowded`: it holds slots for long, and may start when more slots are free.
-//! - `unproven`: it may start when a slot is free that is not reserved for quick lanes.
+//! - `crowded`: it holds slots for long, and may start when more slots are free (see `slots`).
+//! - `unproven`: it may start when a slot is free that is not reserved for quick lanes (see `slots`).
 //! - the queue of an address whose slots are all in use.
 //!
-//! A lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them; the event
-//! puts it back.
+//! A lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them. When the event
+//! occurs, the lane is queued again.
 //!
 //! Robots rules may be evicted while their lane has work (see `eviction`). Such a lane ranks after all lanes whose
-//! rules are in memory. When its turn comes, its rules are loaded again and it goes first. So every reload leads to a
-//! request or a decision, and lanes cannot evict each other's rules forever.
+//! rules are in memory. When it is the first in the queue, its rules are loaded again, and it is served before all other
+//! lanes. So every reload leads to a request or a decision, and lanes cannot evict each other's rules forever.
 //!
 //! Invariants:
 //!
@@ -82,13 +82,13 @@ pub struct Workbench {
     wants_refill: Vec<LaneId>,
     /// Evicted robots rules that are needed again.
     recalls: VecDeque<(LaneId, Origin)>,
-    /// The lane whose rules are being loaded again: it goes first.
+    /// The lane whose rules were just loaded again. It is ranked before all others.
     recalled: Option<LaneId>,
     evictable: Evictable,
     in_flight: usize,
-    /// Lanes whose host name is being resolved.
+    /// The number of lanes whose host name is being resolved.
     resolving: usize,
-    /// Lanes with work whose requests do not hold slots for long.
+    /// The number of lanes with work whose requests do not hold slots for long.
     fast_lanes: usize,
     quick: QuickLanes,
     concurrency: usize,
@@ -100,7 +100,7 @@ pub struct Workbench {
     reserve_lifted_until: Time,
     /// How many pages may still be requested.
     pages_left: u64,
-    /// `--rate`: no page starts before this.
+    /// With `--rate`: no page starts before this time.
     next_start: Time,
     held: HeldLinks,
     draining: bool,
@@ -109,7 +109,7 @@ pub struct Workbench {
     held_back: bool,
     /// Whether no request starts because this process has used up its share of a limit of the fleet.
     held_for_share: bool,
-    /// Given to the jobs of lanes with a delay. Without it, delays count from the start of a job.
+    /// Reports when requests are sent, for lanes with a delay. Without it, delays count from the start of a job.
     send_reporter: Option<SendReporter>,
 }
 
@@ -125,26 +125,28 @@ pub enum Next {
     /// The robots rules of an origin were evicted and are needed again. Answered by [`Workbench::robots_recalled`] if
     /// the frontier stored them, by [`Workbench::robots_not_stored`] otherwise.
     Recall(LaneId, Origin),
-    /// Nothing before this time, unless an event comes first; [`Time::NEVER`] if only an event can help.
+    /// Nothing before this time, unless an event occurs first; [`Time::NEVER`] if only an event can change that.
     Wait(Time),
 }
 
 struct Entry {
     lane: Lane,
     wait: WaitState,
+    /// More links were requested from the frontier.
     awaits_refill: bool,
-    /// Whether it has nothing to do: counted by [`Evictable`].
+    /// Whether the lane has no work. [`Evictable`] counts such lanes.
     is_idle: bool,
-    /// Whether it is one of `fast_lanes`.
+    /// Whether the lane is counted in `fast_lanes`.
     is_fast: bool,
-    /// Its requests in flight, if it is one of [`QuickLanes`].
+    /// The number of requests in flight, if the lane is counted in [`QuickLanes`].
     quick_slots: Option<u16>,
-    /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane in that address's
-    /// queue is woken.
+    /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane that waits for the
+    /// address is woken.
     woken_by: Option<IpAddr>,
 }
 
-/// Lanes with work whose last page held its slot for a short time and that have no delay: they can use slots at once.
+/// Counts of the quick lanes: lanes with work and without a delay whose last page held its slot for a short time. They
+/// can use free slots at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct QuickLanes {
     lanes: usize,
@@ -153,7 +155,7 @@ struct QuickLanes {
 }
 
 impl QuickLanes {
-    /// Replaces the requests in flight of one lane; none: it is not one of them.
+    /// Replaces the requests in flight of one lane; `None` if the lane is not quick.
     fn replace(&mut self, before: Option<u16>, now: Option<u16>) {
         self.lanes = self.lanes + usize::from(now.is_some()) - usize::from(before.is_some());
         self.in_flight = self.in_flight + usize::from(now.unwrap_or(0)) - usize::from(before.unwrap_or(0));
@@ -218,12 +220,13 @@ impl Workbench {
         self.place(id, now);
     }
 
-    /// Whether a lane is in memory. A lane that waits for its turn may not be yet, and an idle one may have been evicted.
+    /// Whether a lane is in memory. A lane with work may still be only in the frontier, and an idle one may have been
+    /// evicted.
     pub fn holds(&self, id: LaneId) -> bool {
         self.lanes.contains_key(&id)
     }
 
-    /// Counts pages that an earlier run requested towards the limit.
+    /// Counts pages that an earlier run requested towards `--max-pages`.
     pub fn spend_pages(&mut self, pages: u64) {
         if self.rules.max_pages.is_some() {
             self.pages_left = self.pages_left.saturating_sub(pages);
@@ -240,7 +243,7 @@ impl Workbench {
         self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.backs_off_until())
     }
 
-    /// Applies the delay between requests to a request that an earlier run or another process may have sent `ago`.
+    /// Delays the first request, because an earlier run or another process may have sent one `ago`.
     pub fn keep_initial_delay(&mut self, id: LaneId, ago: Duration, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             let pace = &mut entry.lane.pace;
@@ -264,7 +267,7 @@ impl Workbench {
         self.held.add(links.len());
         let update = Update::Links(entry.lane.queue.len());
         if entry.lane.queue.capacity() == 0 {
-            // Most hosts have few links; a queue grows to four elements otherwise.
+            // Most hosts have few links. Without this, a queue would start with room for four.
             entry.lane.queue.reserve_exact(links.len());
         }
         entry.lane.queue.extend(links);
@@ -296,6 +299,7 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
+        // How long the lookup took, and how often the name was looked up.
         let (took, tries) = match entry.lane.addresses {
             Addresses::Resolving { since, tries } => {
                 self.resolving -= 1;
@@ -318,8 +322,9 @@ impl Workbench {
 
     /// Sets the state of an origin's robots.txt.
     pub fn robots_known(&mut self, id: LaneId, origin: &Origin, mut state: RobotsState, now: Time) {
-        let ceiling = self.rules.max_crawl_delay;
+        let max_crawl_delay = self.rules.max_crawl_delay;
         let entry = self.entry(id, &origin.host);
+        // If a robots.txt cannot be fetched again, the old rules stay in force for a while.
         if let RobotsState::Failed { until, .. } = state
             && let Some(RobotsState::Requested { old: Some(old) }) = entry.lane.robots_of(origin)
         {
@@ -328,7 +333,7 @@ impl Workbench {
         if let RobotsState::Rules { rules, .. } = &state
             && let Some(delay) = rules.crawl_delay()
         {
-            entry.lane.pace.obey_crawl_delay(delay.min(ceiling));
+            entry.lane.pace.obey_crawl_delay(delay.min(max_crawl_delay));
         }
         let before = entry.lane.robots_weight();
         entry.lane.set_robots(origin, state);
@@ -339,7 +344,8 @@ impl Workbench {
         self.evict_robots(Some((id, origin)), now);
     }
 
-    /// The answer to [`Next::Recall`] if the robots.txt was stored. The lane goes next, while its rules are in memory.
+    /// The answer to [`Next::Recall`] if the robots.txt was stored. The lane is served next, while its rules are in
+    /// memory.
     pub fn robots_recalled(&mut self, id: LaneId, origin: &Origin, state: RobotsState, now: Time) {
         self.recalled = Some(id);
         self.robots_known(id, origin, state, now);
@@ -370,9 +376,10 @@ impl Workbench {
         self.in_flight -= 1;
         self.held.remove(1);
         let lane = &mut entry.lane;
-        // A Crawl-delay counts from the request for the robots.txt that contains it; it was not known at that time.
-        let sent = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
-        lane.pace.sent(slot, sent);
+        // A Crawl-delay counts from the request for the robots.txt that contains it. When that request was sent, the delay
+        // was not known, so the worker did not report the time.
+        let sent_at = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
+        lane.pace.sent(slot, sent_at);
         lane.update_http(visit);
         let signal = pick::load_signal(visit, now - taken.flight.started);
         lane.pace.ended(signal, taken.flight, self.rules.retry_wait, now);
@@ -382,11 +389,11 @@ impl Workbench {
                 (Some(last), _) => Failure::new(last.kind, format!("{HOST_GIVEN_UP}: {}", last.message)),
                 (None, status) => {
                     let status = status.unwrap_or_default();
-                    let message = format!("{HOST_GIVEN_UP}: it answers nothing but {status}");
+                    let message = format!("{HOST_GIVEN_UP}: all its responses have the status {status}");
                     Failure::new(ErrorKind::Unreachable, message)
                 }
             };
-            // The other links keep their own number of tries: most were not requested.
+            // The other links keep their own number of tries, because most were not requested.
             lane.addresses = Addresses::Failed { failure, tries: 0, until: now + GIVEN_UP_LIFE };
         }
         self.free_addresses(&taken.addresses);
@@ -424,7 +431,7 @@ impl Workbench {
         self.held.count()
     }
 
-    /// Whether `--max-pages` is reached and no started page is left.
+    /// Whether `--max-pages` is reached and all pages that were started have ended.
     pub fn is_spent(&self) -> bool {
         self.pages_left == 0 && self.in_flight == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
     }
@@ -442,6 +449,7 @@ impl Workbench {
         self.lanes.get(&id).map(|entry| &entry.lane)
     }
 
+    /// The entry of a lane. A lane that is not in memory is created.
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
         let (rules, evictable) = (&self.rules, &mut self.evictable);
         self.lanes.entry(id).or_insert_with(|| {
@@ -460,7 +468,7 @@ impl Workbench {
     }
 }
 
-/// The state after the last attempt at a robots.txt failed: every link of its origin ends with this outcome.
+/// The state after the last attempt at a robots.txt failed. Every link of its origin ends with this outcome.
 pub fn robots_failed(failure: Failure, outcome: Outcome, tries: u8, now: Time) -> RobotsState {
     RobotsState::Failed { failure, outcome, tries, until: now + GIVEN_UP_LIFE }
 }

@@ -1,4 +1,4 @@
-//! Decisions that concern a single lane: which link is next, and what a response says about the host's load.
+//! Decisions that concern a single lane: which link is next, and what a visit indicates about the load of the host.
 //!
 //! Invariant: a page is picked only if its origin's robots.txt is known, at most a day old, and allows it.
 
@@ -24,11 +24,13 @@ const LOOK_AHEAD: usize = 32;
 
 /// The next link of a lane, according to robots.txt and retries.
 pub(super) enum Pick {
+    /// Request this link.
     Take(Link, Purpose),
+    /// Get the robots.txt of this origin first.
     AskRobots(Origin),
     /// This link ends without a request.
     End(Box<Visit>),
-    /// Nothing before this time; [`Time::NEVER`]: nothing before an event.
+    /// No link before this time; [`Time::NEVER`]: not before an event.
     Nothing(Time),
 }
 
@@ -48,7 +50,7 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
     if let Some((link, purpose)) = lane.site_files.pop_front() {
         return Pick::Take(link, purpose);
     }
-    // A retried page is checked like any other: its robots.txt may have changed.
+    // A page to retry is checked like any other, because the robots.txt may have changed.
     while lane.retries.peek().is_some_and(|Reverse(retry)| retry.due <= now) {
         if let Some(Reverse(retry)) = lane.retries.pop() {
             match retry.purpose {
@@ -92,8 +94,8 @@ pub(super) enum Update<'a> {
     Robots(&'a Origin),
 }
 
-/// Removes the links that end without a request because of the update. Matching a hostile robots.txt can take a
-/// millisecond per link, so no check is repeated.
+/// Removes the links that end without a request because of the update. Matching against a hostile robots.txt can take a
+/// millisecond per link, so links that the update does not affect are not checked again.
 pub(super) fn settle_decided(
     lane: &mut Lane,
     update: Update<'_>,
@@ -118,13 +120,13 @@ pub(super) fn settle_decided(
         Update::Links(first) => first.min(lane.queue.len()),
         Update::Addresses | Update::Robots(_) => 0,
     };
-    let judged = lane.queue.split_off(first);
-    for link in judged {
-        let is_permitted = match update {
+    let affected = lane.queue.split_off(first);
+    for link in affected {
+        let permission = match update {
             Update::Links(_) | Update::Addresses => permitted(rules, &link.url, &list).map(drop),
             Update::SiteFiles | Update::Robots(_) => Ok(()),
         };
-        if let Err(failure) = is_permitted {
+        if let Err(failure) = permission {
             let purpose = purpose_of(&link);
             decided.push_back(refused(link, purpose, failure, now));
             continue;
@@ -172,7 +174,7 @@ fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now:
     Box::new(visit)
 }
 
-/// A link that is refused for safety: a private address or a blocked port.
+/// The visit of a link that is refused for safety: because of a private address or a blocked port.
 pub(super) fn refused(link: Link, purpose: Purpose, failure: Failure, now: Time) -> Box<Visit> {
     let mut visit = Visit::bare(link, purpose, Outcome::Refused, now);
     visit.facts.error = Some(failure);
@@ -201,8 +203,8 @@ pub(super) fn has_given_addresses(lane: &Lane, rules: &Rules) -> bool {
     links.peek().is_some() && links.all(|link| rules.given_addresses(link.url.host(), link.url.port()).is_some())
 }
 
-/// The addresses of a link's host that are safe to connect to. If a proxy resolves the name, only the name is checked,
-/// and refusing private addresses is left to the proxy.
+/// The addresses in `list` that are safe to connect to for this URL. If a proxy resolves the name, the list is empty and
+/// only port and name are checked; refusing private addresses is left to the proxy.
 pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
     if address::is_blocked_port(url.port()) {
         let message = format!("port {} is blocked: it belongs to another protocol", url.port());
@@ -234,12 +236,12 @@ pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     let mut retries = lane.retries.iter().map(|Reverse(retry)| &retry.link.url);
     let is_remote = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
     match rules.proxies.resolve(&lane.name) {
-        Some(answer) => answer,
+        Some(is_resolved_by_proxy) => is_resolved_by_proxy,
         None => urls.all(is_remote) && site_files.all(is_remote) && retries.all(is_remote),
     }
 }
 
-/// When the request of a visit was sent: after connecting and the handshake, if there were any.
+/// When the request of a visit was sent: after the connection was opened, if it was not reused.
 pub(super) fn sent_at(visit: &Visit) -> Time {
     let timings = &visit.facts.timings;
     visit.facts.started + timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default()
@@ -251,10 +253,10 @@ pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     if let Some(429 | 503) = visit.facts.status {
         return LoadSignal::Overload(visit.message.retry_after.map(|asked| asked.min(retry::MAX_RETRY_AFTER)));
     }
-    // A response that is cut off concerns the page: the host accepted the connection and answered.
-    let is_cut_off = visit.facts.status.is_some();
+    // If a response was cut off, the host accepted the connection and responded. So only the page is concerned.
+    let has_response = visit.facts.status.is_some();
     match visit.facts.error.as_ref().map(|failure| failure.kind) {
-        Some(K::Reset) if !is_cut_off => LoadSignal::NoResponse,
+        Some(K::Reset) if !has_response => LoadSignal::NoResponse,
         Some(
             K::EmptyReply
             | K::TimeoutFirstByte

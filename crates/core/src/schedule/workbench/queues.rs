@@ -1,4 +1,4 @@
-//! In which queue a lane waits for its turn, and the order of the lanes that may start.
+//! The queue in which each lane waits, and the order of the lanes that may start.
 //!
 //! Invariant: a lane is in at most one queue, and its [`WaitState`] says which.
 
@@ -15,8 +15,8 @@ use crate::schedule::lane::{Addresses, Lane};
 use crate::schedule::wait::WaitReason;
 use crate::time::Time;
 
-/// A lane with fewer links in memory than its batch divided by this gets more from the frontier.
-const REFILL_PART: usize = 4;
+/// A lane gets more links from the frontier when fewer than one batch divided by this are left in memory.
+const REFILL_DIVISOR: usize = 4;
 
 /// Which queue a lane is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,9 @@ pub(super) enum WaitState {
     Unproven,
 }
 
-/// Weight of a host whose robots.txt was the only request so far, and of a host without any request.
+/// The weight of a host whose robots.txt was the only request so far.
 const FIRST_PAGE: u64 = u64::MAX;
+/// The weight of a host without any request.
 const NEW_HOST: u64 = u64::MAX - 1;
 
 impl Workbench {
@@ -44,7 +45,7 @@ impl Workbench {
     pub(super) fn place(&mut self, id: LaneId, now: Time) {
         self.fail_all(id, now);
         self.request_refill(id);
-        self.note_idle(id);
+        self.update_lane_counts(id);
         let pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
@@ -53,7 +54,8 @@ impl Workbench {
             entry.wait,
             WaitState::Ready(_) | WaitState::Queued | WaitState::Rated | WaitState::Crowded | WaitState::Unproven
         ) {
-            return; // it is checked again when it is first in its queue
+            // The lane is checked again when it is the first in its queue.
+            return;
         }
         let at = entry.lane.due(pages);
         if at <= now {
@@ -63,12 +65,12 @@ impl Workbench {
         }
     }
 
-    /// Asks for more links of a lane from the frontier, if the lane has few left.
+    /// Requests more links of a lane from the frontier, if the lane has few left.
     pub(super) fn request_refill(&mut self, id: LaneId) {
         if self.pages_left == 0 {
             return;
         }
-        let refill_below = self.lane_batch().div_ceil(REFILL_PART);
+        let refill_below = self.lane_batch().div_ceil(REFILL_DIVISOR);
         if let Some(entry) = self.lanes.get_mut(&id)
             && !entry.awaits_refill
             && entry.lane.backlog > 0
@@ -99,9 +101,9 @@ impl Workbench {
         }
     }
 
-    /// Ranks a queued lane again after one of its requests ended: fewer requests in flight mean a higher rank. Otherwise
-    /// it would wait until the lanes behind it had as many in flight as it had when it was queued. Hosts would be served
-    /// one after the other, and idle connections would be closed in between.
+    /// Ranks a queued lane again after one of its requests ended, because fewer requests in flight mean a higher rank.
+    /// With the old rank, the lane would wait until the other lanes had as many requests in flight as it had when it was
+    /// queued. Hosts would then be served one after the other, and idle connections would be closed in between.
     pub(super) fn update_rank(&mut self, id: LaneId) {
         if let Some(WaitState::Ready(ready)) = self.lanes.get(&id).map(|entry| entry.wait) {
             self.queues.remove_ready(&ready);
@@ -113,8 +115,9 @@ impl Workbench {
     pub(super) fn rank(&self, id: LaneId, order: Reverse<u64>) -> Option<Ready> {
         let lane = &self.lanes.get(&id)?.lane;
         let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
-        // Dividing by the requests in flight spreads requests over hosts and keeps the connections of each in use.
-        let ahead = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
+        // The remaining time of the lane. Dividing it by the requests in flight spreads requests over hosts, and keeps the
+        // connections of each in use.
+        let remaining = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
         if self.recalled == Some(id) {
             return Some(Ready { weight: u64::MAX, seq: Reverse(0), lane: id });
         }
@@ -123,12 +126,12 @@ impl Workbench {
             0 => NEW_HOST,
             1 if self.rules.robots == RobotsPolicy::Obey => FIRST_PAGE,
             1 => NEW_HOST,
-            _ => ahead.min(NEW_HOST - 1),
+            _ => remaining.min(NEW_HOST - 1),
         };
         Some(Ready { weight, seq: order, lane: id })
     }
 
-    /// Queues a lane until a time; [`Time::NEVER`] means no queue.
+    /// Queues a lane until a time. With [`Time::NEVER`] it is in no queue.
     pub(super) fn enqueue_later(&mut self, id: LaneId, at: Time) {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
@@ -183,7 +186,7 @@ impl Workbench {
         Some((Arc::clone(&lane.name), reason(lane, now), time - now))
     }
 
-    /// What a lane waits for, and how long at least; zero if it waits for an event.
+    /// What a lane waits for, and how long at least; zero if it waits for an event. `None` if it only waits for its turn.
     pub fn wait_of(&self, id: LaneId, now: Time) -> Option<(WaitReason, Duration)> {
         let Entry { lane, wait, .. } = &**self.lanes.get(&id)?;
         match wait {

@@ -1,5 +1,5 @@
-//! Selection of a lane's next request: [`super::pick`] proposes a link, and this file checks what may block it: the host
-//! name, the robots.txt, the cap of an address or the rate. Links that need no request are settled on the way.
+//! Selection of a lane's next request. [`super::pick`] selects a link. This file checks what may block it: the host
+//! name, the robots.txt, the limit of an address or the rate. Links that need no request are settled.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -18,6 +18,7 @@ use crate::visit::Visit;
 
 /// The next action of a lane.
 pub(super) enum Selection {
+    /// Request this link at one of these addresses.
     Go(Link, Purpose, Arc<[IpAddr]>),
     /// Blocked until this time; [`Time::NEVER`]: until an event.
     Blocked(Time),
@@ -108,11 +109,11 @@ impl Workbench {
                 return Selection::RateLimited;
             }
             // The connection may use any of the addresses, so the request counts towards all of them.
-            let full = |ip: &&IpAddr| {
-                let under_way = self.queues.in_flight_at(**ip);
-                rules.per_ip.is_some_and(|cap| under_way >= cap)
+            let is_full = |ip: &&IpAddr| {
+                let in_flight = self.queues.in_flight_at(**ip);
+                rules.per_ip.is_some_and(|cap| in_flight >= cap)
             };
-            if let Some(ip) = addresses.iter().find(full).copied() {
+            if let Some(ip) = addresses.iter().find(is_full).copied() {
                 pick::put_back(lane, link, purpose);
                 return Selection::Full(ip);
             }
@@ -140,11 +141,11 @@ impl Workbench {
         let queued = lane.queue.drain(..).map(|link| (link, None));
         let site_files = lane.site_files.drain(..).map(|(link, purpose)| (link, Some(purpose)));
         let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
-        let is_named = !is_dead(&lane.addresses, now);
+        let is_dns_failure = !is_dead(&lane.addresses, now);
         let all: Vec<_> = queued.chain(site_files).chain(retries).collect();
         for (link, purpose) in all {
-            // An address given with --resolve is used whatever DNS says.
-            if is_named && self.rules.given_addresses(link.url.host(), link.url.port()).is_some() {
+            // An address given with --resolve is used although DNS has failed.
+            if is_dns_failure && self.rules.given_addresses(link.url.host(), link.url.port()).is_some() {
                 pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
                 continue;
             }
@@ -168,6 +169,6 @@ fn robots_link(origin: &Origin) -> Link {
 /// Whether a host is unreachable because of its servers, as opposed to a DNS failure.
 fn is_dead(addresses: &Addresses, now: Time) -> bool {
     use crate::outcome::ErrorKind as E;
-    let about_name = |kind| matches!(kind, E::DnsNxdomain | E::DnsServfail | E::DnsTimeout | E::DnsInvalid);
-    matches!(addresses, Addresses::Failed { failure, until, .. } if *until > now && !about_name(failure.kind))
+    let is_dns = |kind| matches!(kind, E::DnsNxdomain | E::DnsServfail | E::DnsTimeout | E::DnsInvalid);
+    matches!(addresses, Addresses::Failed { failure, until, .. } if *until > now && !is_dns(failure.kind))
 }

@@ -1,8 +1,8 @@
-//! How lanes share the slots: some are reserved for lanes that hold slots for a short time, and slow responses may be
-//! closed.
+//! The sharing of slots between lanes. Some slots are reserved for lanes that hold slots for a short time, and slow
+//! responses may be closed.
 //!
-//! A lane is fast if its requests held their slots for a short time on average. It is quick if its last page did, and if
-//! it has no delay.
+//! A lane is *fast* if its requests held their slots for a short time on average. A lane is *quick* if its last page held
+//! its slot for a short time, and if it has no delay. A lane is *unproven* if it is not quick.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::schedule::job::LaneId;
 use crate::time::Time;
 
 /// At most one slot in this many is reserved.
-const RESERVED_PART: usize = 8;
+const SLOTS_PER_RESERVED: usize = 8;
 
 /// How many slots are reserved for one fast lane.
 const FAST_LANE_SLOTS: usize = 6;
@@ -54,14 +54,14 @@ impl Workbench {
         self.is_short_of_slots(self.fast_lanes, now)
     }
 
-    /// Whether all free slots are reserved, if slots are reserved for this number of lanes. Slots in use by quick lanes
-    /// count as reserved, so that few or none stay empty.
+    /// Whether all free slots are reserved, if slots are reserved for this number of lanes. Slots that quick lanes use
+    /// count as a part of the reserve, so that few free slots or none are kept back.
     fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
-        let most = self.concurrency / RESERVED_PART;
-        if self.in_flight + most < self.concurrency {
+        let max_reserve = self.concurrency / SLOTS_PER_RESERVED;
+        if self.in_flight + max_reserve < self.concurrency {
             return false;
         }
-        let reserve = most.min(lanes * FAST_LANE_SLOTS);
+        let reserve = max_reserve.min(lanes * FAST_LANE_SLOTS);
         let unused = reserve.saturating_sub(self.quick.in_flight);
         unused > 0 && self.in_flight + unused >= self.concurrency && now >= self.reserve_lifted_until
     }
@@ -90,8 +90,8 @@ impl Workbench {
         Some(self.next_reserve_check)
     }
 
-    /// Queues a lane that is not quick as unproven if all free slots are reserved. Returns whether it did.
-    pub(super) fn keeps_out(&mut self, ready: Ready, now: Time) -> bool {
+    /// Queues a lane that is not quick as unproven if all free slots are reserved. Returns whether it was queued.
+    pub(super) fn queue_if_reserved(&mut self, ready: Ready, now: Time) -> bool {
         if !self.is_reserved(now) {
             return false;
         }
@@ -116,8 +116,8 @@ impl Workbench {
         }
     }
 
-    /// Delays the next request of a lane whose page has very many links, if other quick lanes have work: such pages keep
-    /// the threads busy that all hosts share.
+    /// Delays the next request of a lane whose page has very many links, if other quick lanes have work. Such pages keep
+    /// the threads busy, and all hosts share these threads.
     pub(super) fn share_work_time(&mut self, id: LaneId, link_bytes: usize, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id).filter(|_| link_bytes > HEAVY_LINKS) else { return };
         if self.quick.lanes > usize::from(entry.quick_slots.is_some()) {

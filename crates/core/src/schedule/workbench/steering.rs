@@ -21,12 +21,13 @@ impl Workbench {
         self.paused = paused;
     }
 
-    /// Backpressure: while held back no request starts, and requests in flight may finish.
+    /// Sets or ends backpressure: meanwhile no request starts, and requests in flight may finish.
     pub fn hold_back(&mut self, held_back: bool) {
         self.held_back = held_back;
     }
 
-    /// Waits for a larger share of a limit: meanwhile no request starts, and requests in flight may finish.
+    /// Starts or ends waiting for a larger share of a limit of the fleet: meanwhile no request starts, and requests in
+    /// flight may finish.
     pub fn hold_for_share(&mut self, is_held: bool) {
         self.held_for_share = is_held;
     }
@@ -55,7 +56,7 @@ impl Workbench {
         self.rules.pace
     }
 
-    /// Changes the limit on pages a second; none removes it.
+    /// Changes the limit on pages per second; `None` removes it.
     pub fn set_rate(&mut self, rate: Option<f64>, now: Time) {
         Arc::make_mut(&mut self.rules).rate = rate;
         let spacing = rate.map_or(Duration::ZERO, spacing);
@@ -63,27 +64,27 @@ impl Workbench {
     }
 
     /// Changes the limit on requests in flight at one address. Requests in flight above a lower limit may finish.
-    pub fn limit_addresses(&mut self, most: usize) {
-        Arc::make_mut(&mut self.rules).per_ip = Some(most);
+    pub fn limit_addresses(&mut self, max_requests: usize) {
+        Arc::make_mut(&mut self.rules).per_ip = Some(max_requests);
     }
 
-    /// The limit on pages a second, if there is one.
+    /// The limit on pages per second, if there is one.
     pub fn rate(&self) -> Option<f64> {
         self.rules.rate
     }
 
-    /// Removes the queued pages and the retries for which `is_meant` is true.
-    pub fn remove(&mut self, is_meant: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
+    /// Removes the queued pages and the retries for which `should_remove` is true, and returns them.
+    pub fn remove(&mut self, should_remove: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
         let mut removed = Vec::new();
         let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
         for id in ids {
             let Some(entry) = self.lanes.get_mut(&id) else { continue };
             let before = removed.len();
-            let (out, kept): (Vec<Link>, Vec<Link>) = entry.lane.queue.drain(..).partition(&is_meant);
+            let (matching, kept): (Vec<Link>, Vec<Link>) = entry.lane.queue.drain(..).partition(&should_remove);
             entry.lane.queue.extend(kept);
-            removed.extend(out);
+            removed.extend(matching);
             for Reverse(retry) in std::mem::take(&mut entry.lane.retries) {
-                if !matches!(retry.purpose, Purpose::Robots(_)) && is_meant(&retry.link) {
+                if !matches!(retry.purpose, Purpose::Robots(_)) && should_remove(&retry.link) {
                     removed.push(retry.link);
                 } else {
                     entry.lane.retries.push(Reverse(retry));
@@ -97,8 +98,8 @@ impl Workbench {
         removed
     }
 
-    /// Takes back all links that are not in flight, once no more jobs are handed out. Robots.txt fetches are dropped: a
-    /// later run starts its own.
+    /// Takes back all links that are not in flight, once no more jobs are handed out. Fetches of robots.txt files are
+    /// dropped, because a later run starts its own.
     pub fn take_back(&mut self) -> Vec<Link> {
         let mut links = Vec::new();
         for entry in self.lanes.values_mut() {

@@ -1,4 +1,4 @@
-//! The workbench, one event at a time. Properties of whole crawls are tested in virtual time.
+//! Tests of the workbench, one event at a time. Properties of whole crawls are tested in `testkit`, in virtual time.
 
 use super::*;
 use crate::page::link::LinkKind;
@@ -15,7 +15,7 @@ fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
         ..Config::default()
     };
     edit(&mut config);
-    Workbench::new(Arc::new(config.compile(0).expect("settings that make sense")))
+    Workbench::new(Arc::new(config.compile(0).expect("valid settings")))
 }
 
 fn at(millis: u64) -> Time {
@@ -27,12 +27,12 @@ fn link(address: &str) -> Link {
     Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor, request: None }
 }
 
-/// Lane 0 with this number of links and its name resolved.
+/// Adds lane 0 with this number of links, and resolves its name.
 fn stock(bench: &mut Workbench, count: u32) {
     stock_all(bench, &[(count, &["93.184.216.1"])]);
 }
 
-/// Lanes with these numbers of links at these addresses.
+/// Adds lanes with these numbers of links, and resolves their names to these addresses.
 fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
     for (number, (count, _)) in (0..).zip(lanes) {
         let (id, name) = (LaneId(number), format!("h{number}.example"));
@@ -55,10 +55,12 @@ fn fetch(bench: &mut Workbench, now: Time) -> Option<Job> {
     }
 }
 
+/// All jobs that can start now.
 fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
     std::iter::from_fn(|| fetch(bench, now)).collect()
 }
 
+/// Ends a job with this status.
 fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
     let slot = Some((job.lane, job.slot));
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
@@ -68,7 +70,7 @@ fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
 }
 
 #[test]
-fn a_lane_is_as_wide_as_it_may_be_and_no_wider() {
+fn a_lane_uses_all_its_slots_and_not_more() {
     let mut bench = bench(|_| {});
     stock(&mut bench, 5);
     let jobs = fetches(&mut bench, at(0));
@@ -81,19 +83,20 @@ fn a_lane_is_as_wide_as_it_may_be_and_no_wider() {
 }
 
 #[test]
-fn a_lane_that_was_ready_rests_when_its_host_asks_for_it() {
+fn a_ready_lane_backs_off_after_a_503() {
     let mut bench = bench(|config| config.concurrency = 2);
     stock(&mut bench, 5);
     let mut jobs = fetches(&mut bench, at(0));
     let (one, two) = (jobs.remove(0), jobs.remove(0));
-    end(&mut bench, one, 200, at(10)); // the lane is in the ready set ...
-    end(&mut bench, two, 503, at(10)); // ... and then the host refuses
+    // The first response makes the lane ready. Then the host reports overload.
+    end(&mut bench, one, 200, at(10));
+    end(&mut bench, two, 503, at(10));
     let Next::Wait(until) = bench.next(at(10)) else { panic!("it backs off") };
     assert_eq!(until, at(1_010));
 }
 
 #[test]
-fn lanes_at_a_full_address_are_called_one_by_one_and_none_is_forgotten() {
+fn lanes_that_wait_for_an_address_are_woken_one_by_one() {
     let mut bench = bench(|config| (config.per_ip, config.per_host) = (Some(1), Some(1)));
     stock_all(&mut bench, &[(1, ["93.184.216.1"].as_slice()); 3]);
     // Events for lanes that wait must not queue them twice.
@@ -119,7 +122,7 @@ fn lanes_at_a_full_address_are_called_one_by_one_and_none_is_forgotten() {
 }
 
 #[test]
-fn a_lane_that_does_not_take_the_slot_passes_it_on() {
+fn a_slot_that_a_woken_lane_does_not_use_wakes_the_next_lane() {
     let mut bench = bench(|config| {
         (config.per_ip, config.per_host, config.delay) = (Some(1), Some(1), "10s".parse().expect("a span"))
     });
@@ -135,7 +138,7 @@ fn a_lane_that_does_not_take_the_slot_passes_it_on() {
 }
 
 #[test]
-fn a_request_counts_at_every_address_that_it_may_go_to() {
+fn a_request_counts_towards_every_address_of_its_host() {
     let mut bench = bench(|config| (config.per_ip, config.per_host) = (Some(1), Some(1)));
     let (a, b) = ("93.184.216.1", "93.184.216.2");
     stock_all(&mut bench, &[(1, &[a, b]), (1, &[b]), (1, &[a])]);
@@ -151,15 +154,15 @@ fn an_expired_address_still_serves_the_first_job() {
     bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
     bench.add_links(LaneId(0), vec![link("http://h0.example/1"), link("http://h0.example/2")], 0, at(0));
     assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
-    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::ZERO)), at(70));
+    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::ZERO)), at(70));
     let mut jobs = fetches(&mut bench, at(900));
     assert_eq!((jobs.len(), jobs[0].dns()), (1, Some(Duration::from_millis(70))));
     end(&mut bench, jobs.remove(0), 200, at(1_000));
     assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
 }
 
-/// A lane whose host is not a root, with one link for each of these paths.
-fn stranger(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
+/// Adds a lane whose host is not a root, with one link for each of these paths.
+fn add_foreign_lane(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
     let id = LaneId(7);
     bench.set_backlog(id, name, 0, at(0));
     bench.add_links(id, links.iter().map(|path| link(&format!("http://{name}{path}"))).collect(), 0, at(0));
@@ -167,9 +170,9 @@ fn stranger(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
 }
 
 #[test]
-fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
+fn a_job_contains_only_the_addresses_that_were_checked() {
     let mut bench = bench(|config| config.per_host = Some(1));
-    let id = stranger(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
+    let id = add_foreign_lane(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
     let ips = |texts: &[&str]| texts.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
     // The name resolves to a public address first, then to a public and two private ones, then to a private one.
     assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
@@ -192,10 +195,10 @@ fn the_addresses_that_were_checked_are_the_ones_that_are_connected_to() {
 }
 
 #[test]
-fn an_address_that_the_user_gave_is_for_its_port_alone() {
+fn an_address_given_for_a_port_is_not_used_for_other_ports() {
     let mut bench = bench(|config| config.resolve = vec!["h7.example:8080:127.0.0.1".parse().expect("a mapping")]);
     // The port that `--resolve` names: no DNS lookup.
-    let id = stranger(&mut bench, "h7.example", &[":8080/1"]);
+    let id = add_foreign_lane(&mut bench, "h7.example", &[":8080/1"]);
     let job = fetches(&mut bench, at(0)).remove(0);
     assert_eq!(*job.addresses, ["127.0.0.1".parse::<IpAddr>().expect("an address")]);
     end(&mut bench, job, 200, at(1));
@@ -209,20 +212,20 @@ fn an_address_that_the_user_gave_is_for_its_port_alone() {
             Next::Settle(visit) => results.push((visit.link.url.port(), visit.facts.error.map(|failure| failure.kind))),
             Next::Fetch(job) => results.push((job.link.url.port(), None)),
             Next::Wait(_) => break,
-            Next::Resolve(..) | Next::Recall(..) => panic!("asked once"),
+            Next::Resolve(..) | Next::Recall(..) => panic!("the name is looked up once"),
         }
     }
     assert_eq!(results, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
 }
 
 #[test]
-fn names_and_ports_that_are_refused_are_not_even_looked_up() {
+fn refused_names_and_ports_cause_no_dns_lookup() {
     for (name, links, kind) in [
         ("printer.local", ["/1", "/2"], ErrorKind::PrivateAddress),
         ("www.example", [":22/", ":25/"], ErrorKind::BlockedPort),
     ] {
         let mut bench = bench(|_| {});
-        stranger(&mut bench, name, &links);
+        add_foreign_lane(&mut bench, name, &links);
         for _ in links {
             let Next::Settle(visit) = bench.next(at(0)) else { panic!("{name} ends at once") };
             assert_eq!((visit.facts.outcome, visit.facts.error.map(|e| e.kind)), (Outcome::Refused, Some(kind)));
@@ -232,7 +235,7 @@ fn names_and_ports_that_are_refused_are_not_even_looked_up() {
 }
 
 #[test]
-fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
+fn a_failed_lookup_is_repeated_and_then_given_up() {
     let mut bench = bench(|config| config.max_tries = 2);
     bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
     bench.add_links(LaneId(0), vec![link("http://h0.example/1")], 0, at(0));
@@ -254,14 +257,14 @@ fn a_name_that_fails_is_asked_for_again_and_then_given_up() {
 }
 
 #[test]
-fn a_host_that_never_answers_is_given_up_on() {
+fn a_host_that_never_responds_is_given_up() {
     let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
     stock(&mut bench, 60);
-    let (mut now, mut asked, mut settled) = (at(0), 0, 0);
+    let (mut now, mut requested, mut settled) = (at(0), 0, 0);
     loop {
         match bench.next(now) {
             Next::Fetch(job) => {
-                asked += 1;
+                requested += 1;
                 let visit = Visit::failed(job, Failure::new(ErrorKind::ConnectTimeout, "silence"), now, now);
                 bench.finish(&visit, now);
                 settled += 1;
@@ -275,19 +278,19 @@ fn a_host_that_never_answers_is_given_up_on() {
             Next::Resolve(..) | Next::Recall(..) => panic!("name and rules are known"),
         }
     }
-    assert_eq!((asked, settled, bench.held()), (10, 60, 0));
+    assert_eq!((requested, settled, bench.held()), (10, 60, 0));
     assert!(now - Time::ZERO < Duration::from_secs(300));
 }
 
 #[test]
-fn a_host_that_is_overloaded_for_good_is_given_up_on() {
+fn a_host_that_is_always_overloaded_is_given_up() {
     let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
     stock(&mut bench, 60);
-    let (mut now, mut asked, mut ended) = (at(0), 0, 0);
+    let (mut now, mut requested, mut ended) = (at(0), 0, 0);
     loop {
         match bench.next(now) {
             Next::Fetch(job) => {
-                asked += 1;
+                requested += 1;
                 end(&mut bench, job, 503, now);
             }
             Next::Settle(visit) => {
@@ -301,7 +304,7 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
             Next::Recall(..) => panic!("rules are known"),
         }
     }
-    assert_eq!((asked, ended, bench.held()), (40, 20, 0));
+    assert_eq!((requested, ended, bench.held()), (40, 20, 0));
     assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "the host is given up late");
     // After another response the count starts over.
     let mut pace = LanePace::new(&bench.rules);
@@ -318,7 +321,7 @@ fn a_host_that_is_overloaded_for_good_is_given_up_on() {
 }
 
 #[test]
-fn the_rate_holds_back_pages_and_nothing_else() {
+fn the_rate_limits_pages_but_not_robots_txt() {
     let mut bench = bench(|config| {
         (config.rate, config.robots) = (Some(Rate { per_second: 2.0 }), RobotsPolicy::Obey);
     });
@@ -338,7 +341,7 @@ fn the_rate_holds_back_pages_and_nothing_else() {
 }
 
 #[test]
-fn forbidden_links_end_at_once_though_the_lane_must_wait() {
+fn forbidden_links_are_settled_at_once_although_the_lane_waits() {
     let mut bench = bench(|config| {
         (config.delay, config.robots) = ("1h".parse().expect("a span"), RobotsPolicy::Obey);
     });
@@ -362,7 +365,7 @@ fn forbidden_links_end_at_once_though_the_lane_must_wait() {
 }
 
 #[test]
-fn a_robots_txt_that_cannot_be_renewed_holds_on_for_an_hour() {
+fn old_robots_rules_apply_if_the_robots_txt_cannot_be_fetched_again() {
     let mut bench = bench(|config| config.robots = RobotsPolicy::Obey);
     stock(&mut bench, 1);
     let job = fetches(&mut bench, at(0)).remove(0);
@@ -374,7 +377,7 @@ fn a_robots_txt_that_cannot_be_renewed_holds_on_for_an_hour() {
     let day = Time::ZERO + ROBOTS_LIFE;
     bench.add_links(LaneId(0), vec![link("http://h0.example/later")], 0, day);
     assert!(matches!(bench.next(day), Next::Resolve(..)));
-    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an address")], Duration::from_secs(9))), day);
+    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::from_secs(9))), day);
     let job = fetches(&mut bench, day).remove(0);
     assert!(matches!(job.purpose, Purpose::Robots(_)));
     end(&mut bench, job, 500, day);
@@ -407,7 +410,7 @@ fn take_back_returns_all_links_not_in_flight() {
 }
 
 #[test]
-fn fetches_spread_over_hosts_that_are_all_quick() {
+fn fetches_are_spread_over_quick_hosts() {
     let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
     stock_all(&mut bench, &[(20, &["93.184.216.1"]), (20, &["93.184.216.2"])]);
     let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
@@ -465,7 +468,7 @@ fn the_local_limit_leaves_slots_for_slower_hosts() {
 }
 
 #[test]
-fn a_host_whose_fetches_have_ended_is_not_judged_by_them() {
+fn the_rank_of_a_host_is_updated_when_its_fetches_end() {
     let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
     stock_all(&mut bench, &[(40, &["93.184.216.1"]), (2, &["93.184.216.2"])]);
     let (few, mut many): (Vec<Job>, Vec<Job>) =
@@ -541,7 +544,7 @@ fn slow_responses_are_asked_to_give_way_to_a_new_host() {
 }
 
 #[test]
-fn hosts_that_hold_slots_leave_some_for_a_quick_one() {
+fn some_slots_are_reserved_for_a_quick_host() {
     let mut bench = bench(|config| (config.concurrency, config.per_host, config.per_ip) = (16, Some(6), Some(64)));
     let one: &[&str] = &["93.184.216.1"];
     let lanes: Vec<(u32, &[&str])> = (0..40).map(|lane| (if lane == 0 { 90 } else { 1 }, one)).collect();
@@ -575,7 +578,7 @@ fn hosts_that_hold_slots_leave_some_for_a_quick_one() {
 }
 
 #[test]
-fn a_host_with_megabytes_of_links_leaves_time_for_others() {
+fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
     for (others, paused) in [(0, false), (1, true)] {
         let mut bench = bench(|_| {});
         let one: &[&str] = &["93.184.216.1"];
