@@ -16,7 +16,7 @@ pub struct AddressGenerator {
 impl AddressGenerator {
     /// Generates `distinct` URLs on a tenth as many hosts. Each is offered `times` times on average.
     pub fn new(distinct: u64, times: u64) -> Self {
-        let via = Url::parse("https://a.page.example/with/links?in=it").expect("an address");
+        let via = Url::parse("https://a.page.example/with/links?in=it").expect("a URL");
         Self { distinct, hosts: (distinct / 10).max(1), times, via }
     }
 
@@ -30,7 +30,7 @@ impl AddressGenerator {
                     _ => below(mix(number * self.times + repetition), number + 1),
                 };
                 self.write(page, &mut text);
-                let url = UrlRef::from_normal(&text).expect("an address");
+                let url = UrlRef::from_normal(&text).expect("a URL");
                 let depth = 1 + (page * 4 / self.distinct.max(1)) as u32;
                 let kind = LinkKind::Anchor;
                 let via = Some(&self.via);

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A proxy to be started.
 #[derive(Default)]
 pub struct PracticeProxy {
-    socks: bool,
+    is_socks: bool,
     login: Option<(String, String)>,
+    /// The host names that the proxy can resolve.
     names: Vec<(String, IpAddr)>,
     /// Bytes that are sent in response to every request.
     fixed_response: Option<Vec<u8>>,
@@ -33,7 +34,7 @@ impl PracticeProxy {
     }
 
     pub fn socks5() -> PracticeProxy {
-        PracticeProxy { socks: true, ..PracticeProxy::default() }
+        PracticeProxy { is_socks: true, ..PracticeProxy::default() }
     }
 
     /// Requires these credentials.
@@ -65,7 +66,7 @@ impl PracticeProxy {
 
     /// Serves one client; calls `record` with each request.
     pub(crate) fn serve(&self, connection: &RawConnection, record: impl Fn(String)) -> io::Result<()> {
-        if self.socks { self.serve_socks(connection, record) } else { self.serve_http(connection, record) }
+        if self.is_socks { self.serve_socks(connection, record) } else { self.serve_http(connection, record) }
     }
 
     fn serve_http(&self, connection: &RawConnection, record: impl Fn(String)) -> io::Result<()> {
@@ -135,10 +136,11 @@ impl PracticeProxy {
             }
         }
         // Request: version, command, reserved byte, address type, address, port.
-        let [_, _, _, kind] = read(client)?;
-        let host = match kind {
+        let [_, _, _, address_type] = read(client)?;
+        let host = match address_type {
             1 => Ipv4Addr::from(read::<4>(client)?).to_string(),
             4 => format!("[{}]", Ipv6Addr::from(read::<16>(client)?)),
+            // 3: a host name.
             _ => {
                 let [length] = read(client)?;
                 read_text(client, length)?
@@ -148,6 +150,7 @@ impl PracticeProxy {
         record(format!("SOCKS {target}"));
         match self.connect(&target) {
             Ok(host) => {
+                // 0: connected. The address and port that follow are not used.
                 client.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
                 relay(client, &host)
             }
@@ -191,6 +194,7 @@ fn relay(mut client: &TcpStream, mut host: &TcpStream) -> io::Result<()> {
     })
 }
 
+/// Reads a head with its empty line, byte by byte, so that nothing after it is read.
 fn read_head(stream: &TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -200,6 +204,7 @@ fn read_head(stream: &TcpStream) -> io::Result<String> {
     String::from_utf8(head).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
+/// Reads exactly `N` bytes.
 fn read<const N: usize>(mut stream: &TcpStream) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     stream.read_exact(&mut bytes)?;
@@ -212,6 +217,7 @@ fn read_text(mut stream: &TcpStream, length: u8) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
+/// Encodes bytes in base64.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     // Three bytes, or fewer at the end, become four digits.

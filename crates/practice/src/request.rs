@@ -39,6 +39,7 @@ const MAX_BODY: usize = 4 << 20;
 /// The longest head a practice server reads.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
+/// Parses the request at the start of `bytes`.
 pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
         return if bytes.len() > MAX_HEAD { ParsedRequest::Malformed } else { ParsedRequest::Partial };
@@ -97,7 +98,7 @@ impl<'a> Request<'a> {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
-        self.headers().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.headers().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     /// The host without its port, which is the unit of politeness.
@@ -106,6 +107,7 @@ impl<'a> Request<'a> {
     }
 }
 
+/// The names and values of header lines; lines that are not UTF-8 are skipped.
 fn headers(lines: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = lines;
     std::iter::from_fn(move || {
@@ -129,6 +131,7 @@ pub(crate) fn host_name(host: &str) -> &str {
     }
 }
 
+/// Path and query of a target, which may be a whole URL.
 fn path_of(target: &str) -> &str {
     let Some((_, rest)) = target.split_once("://").filter(|_| !target.starts_with('/')) else { return target };
     rest.find('/').map_or("/", |at| &rest[at..])
@@ -167,7 +170,8 @@ mod tests {
 
     #[test]
     fn keep_alive_depends_on_version_and_header() {
-        let is_last = |text: &str| matches!(parse(text.as_bytes()), ParsedRequest::Whole(r, _) if r.is_last);
+        let is_last =
+            |text: &str| matches!(parse(text.as_bytes()), ParsedRequest::Whole(request, _) if request.is_last);
         assert!(!is_last("GET / HTTP/1.1\r\n\r\n"));
         assert!(is_last("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
         assert!(is_last("GET / HTTP/1.0\r\n\r\n"));

@@ -32,10 +32,12 @@ impl DeadlineQueue {
         self.timer.as_fd()
     }
 
+    /// Sets the deadline of a token.
     pub(crate) fn set(&mut self, due: Instant, token: u64) {
         self.deadlines.insert((due, token));
     }
 
+    /// Removes a deadline that was set.
     pub(crate) fn cancel(&mut self, due: Instant, token: u64) {
         self.deadlines.remove(&(due, token));
     }

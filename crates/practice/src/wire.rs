@@ -62,14 +62,14 @@ impl ClientStream {
     /// Reads once. Epoll is level-triggered, so it reports remaining bytes again. Returns the result of the handshake when
     /// that ends.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], decrypted: &mut Vec<u8>) -> (Received, Option<Handshake>) {
-        let n = match rustix::io::read(&self.socket, &mut *buffer) {
+        let count = match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(0) => return (Received::Gone, None),
-            Ok(n) => n,
+            Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => return (Received::Nothing, None),
             Err(_) => return (Received::Gone, None),
         };
-        let Some(tls) = &mut self.tls else { return (Received::Plain(n), None) };
-        let mut bytes = &buffer[..n];
+        let Some(tls) = &mut self.tls else { return (Received::Plain(count), None) };
+        let mut bytes = &buffer[..count];
         let mut piece = [0; 4096];
         let mut is_closed = false;
         while !bytes.is_empty() {
@@ -84,7 +84,7 @@ impl ClientStream {
             is_closed = loop {
                 match tls.reader().read(&mut piece) {
                     Ok(0) => break true,
-                    Ok(n) => decrypted.extend_from_slice(&piece[..n]),
+                    Ok(count) => decrypted.extend_from_slice(&piece[..count]),
                     Err(_) => break false,
                 }
             };
@@ -118,7 +118,7 @@ impl ClientStream {
                 continue;
             }
             match rustix::io::write(&self.socket, &bytes[sent..]) {
-                Ok(n) => sent += n,
+                Ok(count) => sent += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
                 Err(error) => return Err(error.into()),

@@ -48,7 +48,7 @@ fn main() {
         page.chunks(16384).for_each(|chunk| tokenizer.feed(chunk, &mut tags));
         tags.0
     });
-    let address = Url::parse("http://localhost/docs/page.html").expect("an address");
+    let address = Url::parse("http://localhost/docs/page.html").expect("a URL");
     let agent: Arc<str> = Arc::from("argiope");
     measure("examiner", &mut |page| {
         let limits = ExamineLimits {

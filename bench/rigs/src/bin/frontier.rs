@@ -5,7 +5,7 @@
 //! `batch` (the same, 64 at a time, after a prefetch), `memory` or `disk` (the URLs are put into a frontier). ROOM
 //! limits the memory of the disk frontier, in MB.
 //!
-//! `frontier reopen FOLDER [ROOM]` opens the directory that `disk` wrote, takes and settles some links, and opens it
+//! `frontier again FOLDER [ROOM]` opens the directory that `disk` wrote, takes and settles some links, and opens it
 //! again, as after a kill. Measure one kind per process, because memory that one kind has touched would count for the
 //! next.
 
@@ -25,6 +25,10 @@ use serde_json::{Value, json};
 
 /// How many fingerprints are prefetched together.
 const BATCH: usize = 64;
+const FINGERPRINT_KEY: u64 = 7;
+/// Links that `again` takes and settles at most, and how many of them between two commits.
+const MAX_TAKEN: u64 = 150_000;
+const SETTLED_PER_COMMIT: u64 = 500;
 /// Number of offers between two commits, about the links of a few hundred pages.
 const OFFERS_PER_COMMIT: u64 = 20_000;
 
@@ -86,7 +90,7 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         "std" => {
             let mut set = HashSet::new();
             addresses.each(|link| {
-                set.insert(link_fingerprint(link.url, link.kind, 7));
+                set.insert(link_fingerprint(link.url, link.kind, FINGERPRINT_KEY));
                 Ok::<(), Infallible>(())
             })?;
             (set.len() as u64, measure.end())
@@ -94,7 +98,7 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         "bare" => {
             let mut set = SeenSet::default();
             addresses.each(|link| {
-                set.insert(link_fingerprint(link.url, link.kind, 7));
+                set.insert(link_fingerprint(link.url, link.kind, FINGERPRINT_KEY));
                 Ok::<(), Infallible>(())
             })?;
             (set.len(), measure.end())
@@ -102,22 +106,22 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         "batch" => {
             let (mut set, mut batch) = (SeenSet::default(), Vec::with_capacity(BATCH));
             addresses.each(|link| {
-                batch.push(link_fingerprint(link.url, link.kind, 7));
+                batch.push(link_fingerprint(link.url, link.kind, FINGERPRINT_KEY));
                 if batch.len() == BATCH {
                     set.prefetch(batch.iter().copied());
-                    for key in batch.drain(..) {
-                        set.insert(key);
+                    for fingerprint in batch.drain(..) {
+                        set.insert(fingerprint);
                     }
                 }
                 Ok::<(), Infallible>(())
             })?;
-            for key in batch.drain(..) {
-                set.insert(key);
+            for fingerprint in batch.drain(..) {
+                set.insert(fingerprint);
             }
             (set.len(), measure.end())
         }
         "memory" => {
-            let mut frontier = MemoryFrontier::new(7);
+            let mut frontier = MemoryFrontier::new(FINGERPRINT_KEY);
             addresses.each(|link| frontier.offer(link).map(|_| ()))?;
             (frontier.counts().known, measure.end())
         }
@@ -169,11 +173,12 @@ fn reopen(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let (opened, after_end) = open()?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
-    let line = [b'x'; 600];
-    let final_outcome = FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: &line, is_fetched_page: true };
+    let record = [b'x'; 600];
+    let final_outcome =
+        FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: &record, is_fetched_page: true };
     let (started, mut taken) = (Instant::now(), 0_u64);
     for lane in frontier.lanes_with_work() {
-        while taken < 150_000 {
+        while taken < MAX_TAKEN {
             let links = frontier.take(lane, 16)?;
             if links.is_empty() {
                 break;
@@ -181,7 +186,7 @@ fn reopen(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
             for link in &links {
                 frontier.settle(link, final_outcome)?;
                 taken += 1;
-                if taken.is_multiple_of(500) {
+                if taken.is_multiple_of(SETTLED_PER_COMMIT) {
                     writer.commit(&mut frontier)?;
                 }
             }

@@ -135,8 +135,8 @@ fn tokenizer() -> Box<dyn FnMut() -> u64> {
     })
 }
 
-fn address() -> Url {
-    Url::parse("https://www.example.org/docs/guide/page.html").expect("an address")
+fn page_url() -> Url {
+    Url::parse("https://www.example.org/docs/guide/page.html").expect("a URL")
 }
 
 /// Examines a whole page: charset, tokens, links, title, digest.
@@ -154,7 +154,7 @@ fn links() -> Box<dyn FnMut() -> u64> {
 
 /// A round that examines this page.
 fn examine_rounds(html: String) -> Box<dyn FnMut() -> u64> {
-    let address = address();
+    let url = page_url();
     let agent: Arc<str> = Arc::from("argiope");
     Box::new(move || {
         let limits = ExamineLimits {
@@ -165,7 +165,7 @@ fn examine_rounds(html: String) -> Box<dyn FnMut() -> u64> {
             assets: false,
             anchors: false,
         };
-        let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), limits);
+        let mut examiner = Examiner::new(&url, Some(b"text/html; charset=utf-8"), limits);
         html.as_bytes().chunks(4096).for_each(|chunk| examiner.feed(chunk));
         examiner.finish().links.len() as u64
     })
@@ -175,7 +175,8 @@ fn examine_rounds(html: String) -> Box<dyn FnMut() -> u64> {
 fn put() -> Box<dyn FnMut() -> u64> {
     let addresses = AddressGenerator::new(2_000, 5);
     Box::new(move || {
-        let mut frontier = MemoryFrontier::new(7);
+        let fingerprint_key = 7;
+        let mut frontier = MemoryFrontier::new(fingerprint_key);
         let result: Result<(), StoreError> = addresses.each(|link| frontier.offer(link).map(|_| ()));
         result.map_or(0, |()| frontier.counts().known)
     })
@@ -191,14 +192,15 @@ fn rules() -> Arc<Rules> {
         concurrency: 64,
         ..Config::default()
     };
-    Arc::new(config.compile(0).expect("valid settings"))
+    let fingerprint_key = 0;
+    Arc::new(config.compile(fingerprint_key).expect("valid settings"))
 }
 
 /// Takes and finishes the jobs of fifty hosts with twenty links each, until none is left.
 fn next_finish() -> Box<dyn FnMut() -> u64> {
     const LANES: u32 = 50;
     let rules = rules();
-    let url = |lane: u32, page: u32| Url::parse(&format!("http://h{lane}.example/{page}")).expect("an address");
+    let url = |lane: u32, page: u32| Url::parse(&format!("http://h{lane}.example/{page}")).expect("a URL");
     let links: Vec<Vec<Url>> = (0..LANES).map(|lane| (0..20).map(|page| url(lane, page)).collect()).collect();
     let ips: Vec<IpAddr> = (0..LANES as u8).map(|lane| IpAddr::from([93, 184, 216, lane])).collect();
     // All links of a lane are given to the workbench, so none is left in a frontier.
@@ -244,7 +246,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
 /// Encodes the record of a page.
 fn encode() -> Box<dyn FnMut() -> u64> {
     let kind = LinkKind::Anchor;
-    let link = Link { url: address(), via: Some(address()), depth: 3, redirects: 9, tries: 1, kind, request: None };
+    let link = Link { url: page_url(), via: Some(page_url()), depth: 3, redirects: 9, tries: 1, kind, request: None };
     let mut visit = Visit::bare(link, Purpose::Page, Outcome::Ok, Time::from_micros(2_000_000));
     visit.facts.status = Some(200);
     visit.findings.content_type = Some("text/html".into());

@@ -27,22 +27,23 @@ const HOSTS: u64 = 200;
 /// Jobs that are handed out before their results are processed.
 const BATCH: usize = 64;
 /// Batches between two commits.
-const COMMIT: usize = 8;
+const BATCHES_PER_COMMIT: usize = 8;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (pages, links, folder, one_of) = match &arguments[..] {
         [pages, links, folder] => (pages, links, folder, 1),
         [pages, links, folder, one_of] => (pages, links, folder, one_of.parse()?),
-        _ => return Err("say: keeper PAGES LINKS FOLDER [ONE_OF]".into()),
+        _ => return Err("usage: keeper PAGES LINKS FOLDER [ONE_OF]".into()),
     };
     println!("{}", crawl(pages.parse()?, links.parse()?, one_of, Path::new(folder))?);
     Ok(())
 }
 
+/// Crawls, and returns the figures.
 fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Box<dyn std::error::Error>> {
     let config = Config {
-        roots: (0..HOSTS).map(|host| format!("http://{}/", name(host))).collect(),
+        roots: (0..HOSTS).map(|host| format!("http://{}/", host_name(host))).collect(),
         robots: RobotsPolicy::Ignore,
         pace: Pace::Full,
         per_host: Some(4),
@@ -57,7 +58,7 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
     let mut now = Time::from_micros(1_000);
     keeper.begin(now)?;
     let [mut next, mut finish, mut commit] = [Duration::ZERO; 3];
-    let mut web = Web { key, links, one_of, pages: [1; HOSTS as usize], found: 0 };
+    let mut web = Web { key, links, one_of, known_pages: [1; HOSTS as usize], found: 0 };
     let mut fetched = 0;
     for round in 1.. {
         now += Duration::from_millis(1);
@@ -89,7 +90,7 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
         finish += kernel::thread_time() - started;
         // The writer's thread drops them in a crawl.
         drop(keeper.take_settled());
-        if round % COMMIT == 0 {
+        if round % BATCHES_PER_COMMIT == 0 {
             let started = kernel::thread_time();
             writer.commit(keeper.frontier_mut())?;
             commit += kernel::thread_time() - started;
@@ -109,7 +110,7 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
     }))
 }
 
-fn name(host: u64) -> String {
+fn host_name(host: u64) -> String {
     format!("www.host-{host}.example")
 }
 
@@ -117,11 +118,12 @@ fn name(host: u64) -> String {
 struct Web {
     /// The key of the fingerprints.
     key: u64,
-    /// Links per page, and how many of them there are for a new one.
+    /// Links per page.
     links: u64,
+    /// One of this number of links is new.
     one_of: u64,
     /// How many pages of each host are known.
-    pages: [u64; HOSTS as usize],
+    known_pages: [u64; HOSTS as usize],
     /// The number of links of all pages.
     found: u64,
 }
@@ -131,12 +133,12 @@ impl Web {
     fn visit(&mut self, job: Job, now: Time) -> Visit {
         let slot = Some((job.lane, job.slot));
         let digits: String = job.link.url.host().chars().filter(char::is_ascii_digit).collect();
-        let own: u64 = digits.parse().unwrap_or(0);
+        let own_host: u64 = digits.parse().unwrap_or(0);
         let mut list = FollowList::new(self.key, job.link.depth + 1, 10);
         for number in 0..self.links {
             self.found += 1;
-            let host = if number % 10 == 9 { self.found * 7 % HOSTS } else { own };
-            let known = &mut self.pages[host as usize];
+            let host = if number % 10 == 9 { self.found * 7 % HOSTS } else { own_host };
+            let known = &mut self.known_pages[host as usize];
             // A known page is chosen by multiplying with a large odd number.
             let page = if self.found.is_multiple_of(self.one_of) {
                 *known += 1;
@@ -144,7 +146,7 @@ impl Web {
             } else {
                 self.found.wrapping_mul(0x9E37_79B9_7F4A_7C15) % *known
             };
-            let url = format!("http://{}/section-{}/page-{page}.html", name(host), page % 100);
+            let url = format!("http://{}/section-{}/page-{page}.html", host_name(host), page % 100);
             if let Some(url) = UrlRef::from_normal(&url) {
                 list.push(url, LinkKind::Anchor);
             }
