@@ -1,4 +1,5 @@
-//! [`Control`]: a change that a person makes to a running crawl, and [`CrawlSource`]: the crawl as its viewers see it.
+//! [`Control`]: a change that a person makes to a running crawl. [`CrawlSource`]: the interface of a crawl for those who
+//! watch and control it.
 
 use std::fmt;
 

@@ -83,8 +83,8 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("bodies and sitemaps that are held", bytes(rules::MAX_HELD_BODIES)),
         ("crawl directory", if config.max_disk.is_some() { "some" } else { "none" }.to_owned()),
         ("pages, bytes, time, depth", {
-            let set = config.max_pages.is_some() || config.max_bytes.is_some() || config.depth.is_some();
-            if set || config.max_time.is_some() { "some" } else { "none" }.to_owned()
+            let is_set = config.max_pages.is_some() || config.max_bytes.is_some() || config.depth.is_some();
+            if is_set || config.max_time.is_some() { "some" } else { "none" }.to_owned()
         }),
     ]
 }

@@ -115,9 +115,9 @@ impl CssReader {
 
     fn step(&mut self, byte: u8, found: &mut impl FnMut(CssUrl<'_>)) {
         self.state = match self.state {
-            State::Plain => self.plain(byte),
+            State::Plain => self.read_plain(byte),
             State::Slash if byte == b'*' => State::Comment,
-            State::Slash => self.plain(byte),
+            State::Slash => self.read_plain(byte),
             State::Comment | State::CommentStar => match (self.state, byte) {
                 (State::CommentStar, b'/') => State::Plain,
                 (_, b'*') => State::CommentStar,
@@ -180,8 +180,8 @@ impl CssReader {
     }
 
     /// Handles a byte outside of comments, strings and URLs.
-    fn plain(&mut self, byte: u8) -> State {
-        if is_name(byte) {
+    fn read_plain(&mut self, byte: u8) -> State {
+        if is_name_byte(byte) {
             if self.name.len() <= MAX_NAME {
                 self.name.push(byte.to_ascii_lowercase());
             }
@@ -221,6 +221,7 @@ impl CssReader {
         state
     }
 
+    /// Starts to read a string.
     fn begin_string(&mut self, quote: u8, is_url: bool) -> State {
         self.value.clear();
         self.start = self.position;
@@ -275,7 +276,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0C)
 }
 
-fn is_name(byte: u8) -> bool {
+fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || byte >= 0x80
 }
 
@@ -366,8 +367,8 @@ mod tests {
     fn urls_have_their_use_and_position() {
         let css = "@import url(a.css);b{c:url( \"d\" )}";
         let found = urls(&[css.as_bytes()]);
-        let places: Vec<_> = found.iter().map(|(_, use_as, start, end)| (*use_as, css.get(*start..*end))).collect();
-        assert_eq!(places, [(CssUse::Import, Some("a.css")), (CssUse::Resource, Some("\"d\""))]);
+        let positions: Vec<_> = found.iter().map(|(_, use_as, start, end)| (*use_as, css.get(*start..*end))).collect();
+        assert_eq!(positions, [(CssUse::Import, Some("a.css")), (CssUse::Resource, Some("\"d\""))]);
         let long = format!("a{{b:url({})}}c{{d:url(e)}}", "x".repeat(100_000));
         assert_eq!(urls(&[long.as_bytes()]).len(), 1, "a very long URL is omitted");
     }

@@ -1,4 +1,4 @@
-//! The meaning of the result of fetching robots.txt: RFC 9309, section 2.3.1, as one function.
+//! What the result of fetching a robots.txt means for a site: RFC 9309, section 2.3.1.
 //!
 //! Invariant: only the response that the file does not exist (4xx) allows everything. A missing response does not.
 

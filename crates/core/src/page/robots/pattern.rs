@@ -48,8 +48,8 @@ pub fn normal_target(target: &str) -> Cow<'_, [u8]> {
     }
 }
 
-/// The normal form of RFC 9309, 2.2.2: octets outside ASCII are percent-encoded, and unreserved characters are not.
-/// A literal `$`, and `*` in a target, are encoded. A `%` that is not followed by two hexadecimal digits is kept.
+/// The normal form of RFC 9309, 2.2.2. Octets outside ASCII are percent-encoded. Percent-encoded unreserved characters
+/// are decoded. A literal `$`, and `*` in a target, are encoded. A `%` without two hexadecimal digits after it is kept.
 fn normalize(text: &[u8], role: Role) -> Cow<'_, [u8]> {
     let stays = |byte: u8| match byte {
         b'%' | b'$' => false,
