@@ -16,13 +16,14 @@ def s13(suite):
     # At most six connections and 10 ms per response: like a typical crawl, it mostly waits.
     flags = ["--hosts", 1, "--pages", pages, "--size", 10240, "--links", 20, "--latency-ms", 10]
     task = Task(256, 120)
-    hostile_roots = [0]
+    hostile_roots = 0
 
-    def visit(beside):
+    def visit(with_hostile_hosts):
         def run():
+            nonlocal hostile_roots
             with contextlib.ExitStack() as stack:
-                roots = stack.enter_context(hostile(suite.server)) if beside else []
-                hostile_roots[0] = max(hostile_roots[0], len(roots))
+                roots = stack.enter_context(hostile(suite.server)) if with_hostile_hosts else []
+                hostile_roots = max(hostile_roots, len(roots))
                 web, work = stack.enter_context(suite.web(flags))
                 sample = Control(suite.binary, roots).visit(web, work, task)
                 if sample.pages != web.pages and not sample.void:
@@ -35,7 +36,7 @@ def s13(suite):
     rates = {name: [speed(run) for run in runs] for name, runs in samples.items()}
     values = ratio(rates["beside hostile hosts"], rates["alone"])
     measures = [Measure("control host's pages a second beside hostile hosts / alone", values, 0.9, 1.0)]
-    notes = [f"{hostile_roots[0]} hostile roots at once, all that need no name server of their own. Pages a second as the "
+    notes = [f"{hostile_roots} hostile roots at once, all that need no name server of their own. Pages a second as the "
              "control host saw them, from its first request to its last; the crawl of the other hosts continues after that."]
     return measures, samples, notes
 
@@ -109,7 +110,7 @@ class Control(Argiope):
 def hostile(server):
     """Serves the hostile web on the core of the server at a lower priority than the control host; returns the roots of its cases."""
     listed = subprocess.run([server, "hostile", "--list"], check=True, capture_output=True, text=True).stdout
-    last = listed.splitlines()[-1].split("\t")[0]
+    last_case = listed.splitlines()[-1].split("\t")[0]
 
     def prepare():
         process.prepare(process.SERVER_CORE)()
@@ -122,7 +123,7 @@ def hostile(server):
     child = subprocess.Popen([server, "hostile"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare)
     try:
-        yield read_roots(child.stdout, last)
+        yield read_roots(child.stdout, last_case)
     finally:
         process.kill_group(child.pid)
         child.wait()
@@ -130,13 +131,13 @@ def hostile(server):
         child.stdout.close()
 
 
-def read_roots(lines, last):
-    """The roots of the cases that do not need a name server. `last` is the name of the last case."""
+def read_roots(lines, last_case):
+    """The roots of the cases that do not need a name server, up to the case with this name."""
     found = []
     for line in lines:
         name, _, _, urls, dns, *_ = line.decode().rstrip("\n").split("\t")
         if urls != "-" and dns == "-":
             found += urls.split(" ")
-        if name == last:
+        if name == last_case:
             break
     return found

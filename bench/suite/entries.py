@@ -1,5 +1,7 @@
 """Entries of a round: a new web and one program that crawls it."""
 
+import math
+
 from .programs import Wrk
 from .result import Measure, median, ratio
 
@@ -17,7 +19,7 @@ def crawl(suite, flags, program, task, expected=None):
             sample.more["web"] = " ".join(map(str, flags))
             return sample
 
-    visit.rounds = getattr(program, "rounds", 99)
+    visit.rounds = getattr(program, "rounds", math.inf)
     return visit
 
 

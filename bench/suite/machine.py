@@ -7,6 +7,7 @@ import subprocess
 
 
 def describe(root):
+    """The description for the JSON. `root` is the folder of the project."""
     return {
         "cpu": cpu(),
         "cores": os.cpu_count(),

@@ -51,6 +51,7 @@ def s14(suite):
 
 
 def measures_of(name, samples):
+    """The measures of one web."""
     def of(client):
         return samples.get(f"{name}, {client}", [])
 
@@ -84,6 +85,7 @@ class Client:
 
 
 def clients(suite):
+    """The programs that are compared, as far as they are installed."""
     def argiope(version):
         def command(setup_folder, work, hosts, _pages):
             roots = os.path.join(work, "roots.txt")
@@ -104,8 +106,7 @@ def clients(suite):
                 # The hosts in turns, as in a crawl.
                 for page in range(pages):
                     for host in range(hosts):
-                        path = f"p{page}.html" if page else ""
-                        file.write(f"url = https://{host_name(host)}:{PORT}/{path}\noutput = /dev/null\n")
+                        file.write(f"url = https://{host_name(host)}:{PORT}/{page_path(page)}\noutput = /dev/null\n")
             at_once = min(6 * hosts, 300)
             return ["curl", "-s", version, "--parallel", "--parallel-max", at_once, "--cacert", os.path.join(setup_folder, "ca.pem"), "-K", list_file]
 
@@ -132,7 +133,13 @@ def clients(suite):
 
 
 def host_name(host):
+    """The address of the host with this number."""
     return f"127.1.{host // 250}.{host % 250 + 1}"
+
+
+def page_path(page):
+    """The path of the page with this number, without the leading slash. The first page has an empty path."""
+    return f"p{page}.html" if page else ""
 
 
 def make_certificates(setup_folder, hosts):
@@ -160,10 +167,9 @@ def write_site(setup_folder, hosts, pages):
     os.makedirs(folder)
     filler = "<p>All work and no play makes a page of ten kilobytes.</p>\n" * 200
     for page in range(pages):
-        links = "".join(f'<a href="/p{(page + step) % pages or ""}{".html" if (page + step) % pages else ""}">next</a>\n' for step in range(1, 21))
-        links = links.replace('"/p"', '"/"')
-        name = f"p{page}.html" if page else "index.html"
-        with open(os.path.join(folder, name), "w") as file:
+        targets = [(page + step) % pages for step in range(1, 21)]
+        links = "".join(f'<a href="/{page_path(target)}">next</a>\n' for target in targets)
+        with open(os.path.join(folder, page_path(page) or "index.html"), "w") as file:
             file.write(f"<title>{page}</title>\n{links}{filler}"[:10_240])
     with open(os.path.join(folder, "robots.txt"), "w") as file:
         file.write("User-agent: *\nDisallow:\n")
@@ -204,6 +210,7 @@ def serving(nginx, setup_folder, work, hosts, in_namespace):
 
 
 def listens(in_namespace, address):
+    """Whether the server accepts connections at this address."""
     if in_namespace:
         test = f"import socket; socket.create_connection(('{address}', {PORT}), 1)"
         return subprocess.run([*in_namespace, "python3", "-c", test], capture_output=True).returncode == 0
@@ -213,6 +220,7 @@ def listens(in_namespace, address):
 
 
 def one_run(nginx, setup_folder, work, client, hosts, pages, in_namespace=()):
+    """Runs a client once, and reads from the log of nginx what it fetched."""
     with serving(nginx, setup_folder, work, hosts, in_namespace):
         before = packets(in_namespace)
         command = [*in_namespace, *client.command(setup_folder, work, hosts, pages)]

@@ -11,6 +11,7 @@ import sys
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
 MISSING = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+# Sitemaps in an index.
 CHILDREN = 20_000
 
 
@@ -40,19 +41,20 @@ def complete(kind, body):
 
 
 async def serve(kind, reader, writer):
+    """Responds to the requests of one connection."""
     try:
         while line := await reader.readline():
             path, host = line.split(b" ")[1].decode(), b""
             while (field := await reader.readline()).strip():
                 if field.lower().startswith(b"host:"):
-                    host = field[5:].strip()
-            data, drips = response(kind, b"http://" + host, path)
-            while drips and data:
-                writer.write(data[:8])
-                data = data[8:]
+                    host = field.split(b":", 1)[1].strip()
+            unsent, drips = response(kind, b"http://" + host, path)
+            while drips and unsent:
+                writer.write(unsent[:8])
+                unsent = unsent[8:]
                 await writer.drain()
                 await asyncio.sleep(0.1)
-            writer.write(data)
+            writer.write(unsent)
             await writer.drain()
     except (ConnectionError, IndexError, ValueError):
         pass
@@ -61,7 +63,7 @@ async def serve(kind, reader, writer):
 
 
 async def main(kind):
-    server = await asyncio.start_server(lambda r, w: serve(kind, r, w), "0.0.0.0", 0, backlog=1024)
+    server = await asyncio.start_server(lambda reader, writer: serve(kind, reader, writer), "0.0.0.0", 0, backlog=1024)
     port = server.sockets[0].getsockname()[1]
     hosts = {"drip": 100, "crowd": 400}.get(kind, 1)
     for number in range(hosts):

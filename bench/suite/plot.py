@@ -51,4 +51,5 @@ def row(line, y):
 
 
 def shorten(text, max_length):
+    """Cuts a text that is too long."""
     return text if len(text) <= max_length else text[: max_length - 1] + "…"

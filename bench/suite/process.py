@@ -23,12 +23,12 @@ SERVER_CORE = CORES[1] if len(CORES) > 1 else CORES[0]
 def prepare(core):
     """A function that the child calls before exec: it pins the child to a core, and ends it with this process."""
 
-    def work():
+    def prepare_child():
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if core is not None:
             os.sched_setaffinity(0, {core})
 
-    return work
+    return prepare_child
 
 
 @dataclass
@@ -115,6 +115,7 @@ def kill_group(pid):
 
 
 def tail(path, size=4000):
+    """The last bytes of a file, as text."""
     with open(path, "rb") as file:
         file.seek(0, os.SEEK_END)
         file.seek(max(0, file.tell() - size))

@@ -5,6 +5,7 @@ a digest of their set. Peers do not request robots.txt; Argiope does, and obeys 
 """
 
 import json
+import math
 import os
 import shutil
 from dataclasses import dataclass
@@ -30,10 +31,9 @@ class Argiope:
 
     name = "argiope"
 
-    def __init__(self, binary, flags=(), directory=True, jsonl=True, pace="full", name=None):
+    def __init__(self, binary, flags=(), jsonl=True, pace="full", name=None):
         self.binary = binary
         self.flags = list(flags)
-        self.directory = directory
         self.jsonl = jsonl
         self.pace = pace
         self.name = name or self.name
@@ -138,6 +138,7 @@ end
 
 
 def with_port(url, port):
+    """The URL with another port."""
     scheme, _, host, path = url.split("/", 3)
     return f"{scheme}//{host.rsplit(':', 1)[0]}:{port}/{path}"
 
@@ -146,13 +147,15 @@ class Peer:
     """Another crawler. `rounds` limits the runs of a slow one, `max_pages` its pages per scenario (0: it is left out)."""
 
     name = ""
-    rounds = 99
+    rounds = math.inf
     max_pages = {}
 
     def installed(self):
+        """Whether the program can be run."""
         raise NotImplementedError
 
     def command(self, web, work, task):
+        """The command that crawls a web. `work` is a folder for its files."""
         raise NotImplementedError
 
     def visit(self, web, work, task):
@@ -182,6 +185,7 @@ class Wget2(Peer):
         ]  # fmt: skip
 
     def is_success(self, outcome):
+        # 8: the server sent an error status.
         return outcome.code in (0, 8)
 
 

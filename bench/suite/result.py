@@ -38,6 +38,7 @@ class Measure:
     unit: str = ""
 
     def summary(self):
+        """The measure for the JSON: its values, their median and the verdict."""
         values = [value for value in self.values if value is not None]
         line = {
             "name": self.name,
@@ -55,6 +56,7 @@ class Measure:
 
 
 def verdict(value, bar, goal, higher):
+    """Whether the value reaches the goal or the bar, in words."""
     if value is None:
         return "void"
     if bar is None:
@@ -84,6 +86,7 @@ def ratio(above, below):
 
 
 def median(values):
+    """The median of the valid values."""
     values = [value for value in values if value is not None]
     return statistics.median(values) if values else None
 

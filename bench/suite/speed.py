@@ -193,6 +193,7 @@ def s11(suite):
 
 
 def wrk_large(suite, flags, limit, task, urls):
+    """One run of wrk on the large pages."""
     with suite.web(flags) as (web, work):
         return limit.visit(web, work, task, urls)
 

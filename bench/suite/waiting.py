@@ -88,8 +88,9 @@ def s5(suite):
 
 def memory_slope(suite, engine, few, many):
     """Bytes per fetch in flight, from the peaks with two numbers of fetches."""
-    few, many = peak_with(suite, engine, few), peak_with(suite, engine, many)
-    return Sample(peak=many[1], more={"slope": (many[1] - few[1]) / (many[0] - few[0]), "in_flight": many[0]})
+    few, few_peak = peak_with(suite, engine, few)
+    many, many_peak = peak_with(suite, engine, many)
+    return Sample(peak=many_peak, more={"slope": (many_peak - few_peak) / (many - few), "in_flight": many})
 
 
 def peak_with(suite, engine, count):
@@ -186,6 +187,7 @@ def s9(suite):
 
 @contextlib.contextmanager
 def listening():
+    """A server socket at a free port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
         yield server

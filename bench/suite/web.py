@@ -50,6 +50,7 @@ class Web:
         self.stderr.close()
 
     def stats(self):
+        """The counts of the server so far."""
         self.child.stdin.write(b"stats\n")
         self.child.stdin.flush()
         return self.read_line(30)
