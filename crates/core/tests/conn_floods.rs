@@ -18,15 +18,15 @@ use conn_kit::*;
 /// The bytes of one read.
 const READ: usize = 16 << 10;
 
-/// Feeds `opening` and then `flood` repeatedly until the connection fails. Returns the failure and the number
-/// of bytes that were fed.
-fn flood(opening: &[u8], flood: &[u8], max_bytes: usize) -> (ErrorKind, Option<Truncated>, usize) {
+/// Feeds `opening` and then `unit` repeatedly until the connection fails, which must happen within `max_bytes`. Returns
+/// the failure, why the body is incomplete, and the number of bytes that were fed.
+fn flood(opening: &[u8], unit: &[u8], max_bytes: usize) -> (ErrorKind, Option<Truncated>, usize) {
     let mut conn = Conn::plain(Arc::new(limits()), at(0));
     conn.request(REQUEST.to_vec(), at(8_000), at(0));
     write_all(&mut conn, at(0));
     let mut recorder = Recorder::default();
     conn.feed(opening, at(1), &mut recorder);
-    let repeated = flood.repeat(READ.div_ceil(flood.len()).max(1));
+    let repeated = unit.repeat(READ.div_ceil(unit.len()).max(1));
     let mut fed = opening.len();
     'flood: loop {
         for read in repeated.chunks(READ) {
@@ -36,7 +36,7 @@ fn flood(opening: &[u8], flood: &[u8], max_bytes: usize) -> (ErrorKind, Option<T
             conn.feed(read, at(2), &mut recorder);
             fed += read.len();
             assert!(fed <= max_bytes, "continues after {fed} bytes");
-            assert!(conn.heap_bytes() <= 4 * (64 << 10), "holds {} bytes", conn.heap_bytes());
+            assert!(conn.heap_bytes() <= 4 * limits().max_head, "holds {} bytes", conn.heap_bytes());
         }
     }
     let end = conn.end();

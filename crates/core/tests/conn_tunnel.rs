@@ -40,6 +40,7 @@ fn run_handshake(mut conn: Conn, replies: &[&[u8]], is_byte_by_byte: bool) -> (V
     (sent, end.failure.map_or(Ok(recorder.body), Err))
 }
 
+/// Runs the handshake with replies at once and byte by byte. Both must have the same result.
 fn run_both_ways(open: impl Fn() -> Conn, replies: &[&[u8]]) -> (Vec<u8>, Result<Vec<u8>, Failure>) {
     let whole = run_handshake(open(), replies, false);
     assert_eq!(run_handshake(open(), replies, true), whole);
@@ -49,12 +50,13 @@ fn run_both_ways(open: impl Fn() -> Conn, replies: &[&[u8]]) -> (Vec<u8>, Result
 #[test]
 fn the_request_is_sent_after_a_successful_connect() {
     let open = || conn("http://me:pw@proxy:1", "https://h.example/x", None);
-    let asked = b"CONNECT h.example:443 HTTP/1.1\r\nHost: h.example:443\r\nProxy-Authorization: Basic bWU6cHc=\r\n\r\n";
+    let connect_request =
+        b"CONNECT h.example:443 HTTP/1.1\r\nHost: h.example:443\r\nProxy-Authorization: Basic bWU6cHc=\r\n\r\n";
     let response = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 Fine\r\nContent-Length: 5\r\n\r\n";
     let (sent, page) = run_both_ways(open, &[response, PAGE]);
     assert_eq!(
         sent,
-        [&asked[..], REQUEST].concat(),
+        [&connect_request[..], REQUEST].concat(),
         "the request is sent after the reply of the proxy, without the login"
     );
     assert_eq!(page, Ok(b"hi".to_vec()));

@@ -94,14 +94,12 @@ impl TreeSink<'_> {
     fn push_attributes(&mut self, tag: Option<&Tag<'_>>) -> (u32, u16) {
         let first = self.tree.attributes.len();
         for (name, value) in tag.into_iter().flat_map(|tag| tag.attributes()) {
-            let (Some(name_at), Some(value_at)) = (position(self.html, name), position(self.html, value).or(Some(0)))
-            else {
-                continue;
-            };
+            let Some(name_at) = position(self.html, name) else { continue };
             if self.tree.attributes.len() - first >= MAX_ATTRIBUTES {
                 break;
             }
-            let value_at = if value.is_empty() { 0 } else { value_at };
+            // An empty value need not be a part of the page.
+            let value_at = if value.is_empty() { 0 } else { position(self.html, value).unwrap_or(0) };
             self.tree.attributes.push(Attribute {
                 name: (name_at as u32, name.len().min(usize::from(u16::MAX)) as u16),
                 value: (value_at as u32, value.len() as u32),
@@ -208,6 +206,7 @@ impl<S: NodeSink> Builder<'_, S> {
         self.is_full || self.sink.is_done()
     }
 
+    /// The number of a new node.
     fn next_node(&mut self) -> NodeId {
         self.text_end = None;
         self.nodes += 1;

@@ -25,13 +25,6 @@ const UNLIMITED_BUDGET: u64 = 1 << 40;
 /// Memory of the process that does not grow: code, stacks, buffers of fixed size.
 const FIXED_MEMORY: u64 = 10 << 20;
 
-/// The memory budget. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
-/// does not grow. But the budget is at least half of the limit.
-fn memory_budget(max_memory: Option<u64>) -> std::sync::Arc<Budget> {
-    let part = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
-    let limit = max_memory.map_or(UNLIMITED_BUDGET, part);
-    Budget::with_response_limit(limit, MAX_HELD_BODIES.min(limit))
-}
 /// The default of `--per-ip`.
 const DEFAULT_PER_IP: usize = 12;
 /// The largest `--concurrency`. Sums of such numbers do not overflow, and a machine has fewer ports than this.
@@ -42,6 +35,14 @@ const MAX_PER_HOST: usize = u16::MAX as usize;
 const MIN_HEAD: u64 = 512;
 /// The least value of `--max-memory`. The state of a single host needs this much memory.
 const MIN_MEMORY: u64 = 32 << 10;
+
+/// The memory budget. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
+/// does not grow. But the budget is at least half of the limit.
+fn memory_budget(max_memory: Option<u64>) -> Arc<Budget> {
+    let usable = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
+    let limit = max_memory.map_or(UNLIMITED_BUDGET, usable);
+    Budget::with_response_limit(limit, MAX_HELD_BODIES.min(limit))
+}
 
 impl Config {
     /// Checks and compiles every setting, without input from files and environment variables.
@@ -72,10 +73,10 @@ impl Config {
         // Only the preferred URL of a root counts: a password for https must not be sent over the http fallback.
         let preferred = roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
         let root_origins = preferred.map(Url::origin).collect();
-        let of_roots = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
-        let of_resolve = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
+        let root_hosts = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
+        let resolve_hosts = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
         let mut named_hosts = HashSet::new();
-        for (host, port) in of_roots.chain(of_resolve).filter(|_| !self.allow_private) {
+        for (host, port) in root_hosts.chain(resolve_hosts).filter(|_| !self.allow_private) {
             named_hosts.get_or_insert_with(&HostPort(host, port), |_| (host.into(), port));
         }
 

@@ -35,7 +35,9 @@ pub fn at(millis: u64) -> Time {
 #[derive(Default)]
 pub struct Recorder {
     pub head: Option<Head>,
+    /// The response as received.
     pub wire: Vec<u8>,
+    /// The decoded body.
     pub body: Vec<u8>,
     /// Whether the receiver declines the body.
     pub declines_body: bool,
@@ -119,6 +121,7 @@ pub fn finish(conn: &mut Conn, pieces: &[&[u8]], after: After, recorder: &mut Re
     conn.end()
 }
 
+/// The result of an exchange that ended like this.
 pub fn result_of(recorder: Recorder, end: &ExchangeEnd) -> ExchangeResult {
     assert_eq!(end.bytes_body, recorder.body.len() as u64);
     assert!(end.bytes_wire >= recorder.wire.len() as u64);

@@ -137,8 +137,8 @@ pub fn run_exchange_with(
             server.write_tls(&mut sent).unwrap();
         }
         has_progress |= !sent.is_empty();
-        for some in sent.chunks(piece) {
-            conn.feed(some, now, recorder);
+        for bytes in sent.chunks(piece) {
+            conn.feed(bytes, now, recorder);
         }
         if conn.step() == Step::Done || !has_progress {
             if has_responded && close_behaviour != CloseBehaviour::Stays {
