@@ -17,7 +17,8 @@ const BASES: [&str; 6] = [
     "http://a.b.c/d;e/f?g=h&i",
 ];
 
-/// Parsing the normal form of a URL gives the same URL. A link in a page resolves to the same URL as with [`Url::join`].
+/// Parsing the normal form of a URL gives the same URL. A link in a page resolves to the same URL as with
+/// [`Url::join`].
 pub fn url(data: &[u8]) {
     let (href, control) = split_control(data, 1);
     let href = String::from_utf8_lossy(href);

@@ -81,7 +81,8 @@ pub fn head(data: &[u8]) {
         }
         // The connection is stricter: it refuses ambiguous framing and invalid statuses.
         (Ok(httparse::Status::Complete(_)), _) => assert!(kind.is_some(), "a refused head has a failure"),
-        // The connection is more tolerant: it drops fields with malformed names, and keeps control characters in values.
+        // The connection is more tolerant: it drops fields with malformed names, and keeps control characters in
+        // values.
         (Err(httparse::Error::HeaderName | httparse::Error::HeaderValue | httparse::Error::Token), _) => {}
         (Ok(httparse::Status::Partial) | Err(_), _) => {
             assert!(received.status.is_none(), "a head that httparse refuses is refused");
@@ -124,8 +125,8 @@ pub fn body(data: &[u8]) {
             && input.starts_with(&received.body);
         assert!(if input.len() as u64 > MAX_BODY { is_cut } else { is_exact }, "{coding}: {kind:?}");
     } else if kind.is_none() && is_complete && !received.body.is_empty() && received.body != coded {
-        // The condition excludes input that was accepted as plain text. One output may be longer than the other, because
-        // deflate has two forms and bytes may follow a gzip stream.
+        // The condition excludes input that was accepted as plain text. One output may be longer than the other,
+        // because deflate has two forms and bytes may follow a gzip stream.
         assert!(
             theirs.starts_with(&received.body) || received.body.starts_with(&theirs),
             "{coding}: the output differs from that of the decoder"

@@ -1,5 +1,5 @@
-//! Properties of [`Conn`] with arbitrary servers: bytes in any pieces, silence, end of stream, errors. The exchanges use
-//! plain text, TLS with invalid bytes, or real TLS with modified bytes.
+//! Properties of [`Conn`] with arbitrary servers: bytes in any pieces, silence, end of stream, errors. The exchanges
+//! use plain text, TLS with invalid bytes, or real TLS with modified bytes.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -125,7 +125,8 @@ fn finish(mut conn: Conn, mut received: ReceivedCounts, limits: &Limits) {
     assert!(!reusable || failure.is_none(), "a failed connection is not reusable");
 }
 
-/// A real handshake and response, with some bytes of the server modified: either the original response arrives, or none.
+/// A real handshake and response, with some bytes of the server modified: either the original response arrives, or
+/// none.
 fn over_tls(script: &[u8], limits: &Arc<Limits>) {
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     let now = Time::ZERO;

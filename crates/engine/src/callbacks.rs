@@ -5,9 +5,9 @@
 //! deadline passes, that function is called with the token, finds its state in the table, and continues.
 //!
 //! This is cheap: a waiting fetch takes only its state, without a stack or a task. The drawback is readability. One
-//! function with local variables becomes several functions that share a struct. The code does not show the order in which
-//! they run, and a stack trace does not show the steps before, because it always starts in the loop. The `coroutines`
-//! engine costs the same and keeps the order visible.
+//! function with local variables becomes several functions that share a struct. The code does not show the order in
+//! which they run, and a stack trace does not show the steps before, because it always starts in the loop. The
+//! `coroutines` engine costs the same and keeps the order visible.
 //!
 //! Invariant: an entry of the table holds the whole state of its connection and exactly one callback that continues it.
 
@@ -169,8 +169,8 @@ impl Table {
                 Ok(()) => return self.drive(token, Cause::Direct),
                 Err(refused) => job = refused,
             }
-            // The session refused the job: it has another origin, it has no room, or it was closed. Close it unless other
-            // jobs still use it.
+            // The session refused the job: it has another origin, it has no room, or it was closed. Close it unless
+            // other jobs still use it.
             if open.session.is_idle() || open.session.slot().is_none() {
                 self.remove(token);
             }

@@ -1,8 +1,8 @@
 //! The channels between the keeper and a worker: [`JobQueue`] from the keeper, [`VisitSender`] to the keeper.
 //!
 //! Invariant: a lock is taken once per batch, never per job or per byte. The receiver is woken once per batch. Each
-//! engine sleeps in its own way, so each sets its own waker: a write to an eventfd, or a `Notify` of tokio. The `threads`
-//! engine waits on a condition variable of the queue.
+//! engine sleeps in its own way, so each sets its own waker: a write to an eventfd, or a `Notify` of tokio. The
+//! `threads` engine waits on a condition variable of the queue.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -91,8 +91,8 @@ impl<J> JobQueue<J> {
         }
     }
 
-    /// Takes the queued jobs, without waiting, and appends them to `into`. Returns how to stop; `None` if the worker must
-    /// not stop.
+    /// Takes the queued jobs, without waiting, and appends them to `into`. Returns how to stop; `None` if the worker
+    /// must not stop.
     pub fn take(&self, into: &mut Vec<J>) -> Option<StopMode> {
         let mut queued = self.lock();
         Self::move_jobs(&mut queued, into)

@@ -86,8 +86,8 @@ impl<S> Connecting<S> {
         session::slot_key(&self.job)
     }
 
-    /// The session over the connection to `peer`. It accepts the jobs in `waiting`; those that it refuses stay there. The
-    /// error is the visit of the job.
+    /// The session over the connection to `peer`. It accepts the jobs in `waiting`; those that it refuses stay there.
+    /// The error is the visit of the job.
     pub fn into_session(
         self,
         worker: &Worker,

@@ -3,8 +3,8 @@
 //! Invariant: this is the only file that uses epoll. The `callbacks` and `coroutines` engines are built on it.
 //!
 //! Registration is level-triggered: while a socket has bytes to read, every `wait` reports it again. So an engine may
-//! read once per event and leave the rest for the next event. While an engine does not wait for a socket, it must remove
-//! the socket from the set.
+//! read once per event and leave the rest for the next event. While an engine does not wait for a socket, it must
+//! remove the socket from the set.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

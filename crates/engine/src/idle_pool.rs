@@ -69,8 +69,8 @@ impl<T> IdlePool<T> {
         Some(entry)
     }
 
-    /// The slot of the least recently used entry that may be evicted. Each entry is returned at most once. An entry that
-    /// may not be evicted counts as used: it is checked again after the others.
+    /// The slot of the least recently used entry that may be evicted. Each entry is returned at most once. An entry
+    /// that may not be evicted counts as used: it is checked again after the others.
     pub fn next_to_evict(&mut self, may_evict: impl Fn(&T) -> bool) -> Option<SlotKey> {
         let mut skipped = 0;
         while skipped < MAX_SKIPPED

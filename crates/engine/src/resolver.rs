@@ -1,7 +1,8 @@
 //! The resolver: looks up the addresses of host names, on its own thread.
 //!
-//! Invariant: every query gets exactly one answer. IP literals are answered immediately. Names given with `--resolve` are
-//! not passed to the resolver. The thread, its runtime and hickory start with the first name that needs a name server.
+//! Invariant: every query gets exactly one answer. IP literals are answered immediately. Names given with `--resolve`
+//! are not passed to the resolver. The thread, its runtime and hickory start with the first name that needs a name
+//! server.
 //!
 //! Whether an address may be connected to is decided in the core (`address`).
 
@@ -27,8 +28,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::LocalSet;
 use tokio::time::{sleep, timeout};
 
-/// Bounds of an answer's time to live. With a shorter time, every page would need a query. With a longer time, addresses
-/// would be outdated.
+/// Bounds of an answer's time to live. With a shorter time, every page would need a query. With a longer time,
+/// addresses would be outdated.
 const MIN_TTL: Duration = Duration::from_secs(5);
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -278,8 +279,8 @@ fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {
     Some((addresses, ttl.unwrap_or(MIN_TTL).clamp(MIN_TTL, MAX_TTL)))
 }
 
-/// Parses a host name. A name with a dot is fully qualified. Only single labels use the system's search list: a crawl must
-/// not query `example.com.my.office` if the lookup of example.com fails.
+/// Parses a host name. A name with a dot is fully qualified. Only single labels use the system's search list: a crawl
+/// must not query `example.com.my.office` if the lookup of example.com fails.
 fn complete_name(host: &str) -> Result<Name, NetError> {
     let mut name = Name::from_ascii(host)?;
     name.set_fqdn(host.contains('.'));

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, connect, recv, socket_with, sockopt};
 
 // anchor: begin-connect
-/// Starts to connect and returns at once; the socket is non-blocking. It becomes writable when the attempt has ended. Then
-/// [`connected`] returns the result.
+/// Starts to connect and returns at once; the socket is non-blocking. It becomes writable when the attempt has ended.
+/// Then [`connected`] returns the result.
 pub fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

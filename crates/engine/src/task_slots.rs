@@ -1,7 +1,7 @@
 //! [`TaskSlots`]: the hand-over of a job to the task that owns a connection with room for it.
 //!
-//! Used by the engines `coroutines`, `uring` and `tokio`. They have one task per connection, and only a waker to reach a
-//! task.
+//! Used by the engines `coroutines`, `uring` and `tokio`. They have one task per connection, and only a waker to reach
+//! a task.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -162,8 +162,8 @@ fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
     }
 }
 
-/// Runs the race between the host's addresses. Only here must a thread wait for several sockets at once, which a blocking
-/// call cannot do. So the sockets are non-blocking here, and `poll` waits for all of them.
+/// Runs the race between the host's addresses. Only here must a thread wait for several sockets at once, which a
+/// blocking call cannot do. So the sockets are non-blocking here, and `poll` waits for all of them.
 fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), Box<Visit>> {
     let worker = &state.worker;
     let mut connecting = Connecting::new(worker, job, state.now());
@@ -337,8 +337,8 @@ impl WorkerState {
         }
     }
 
-    /// Passes a job to the idle connection in its slot. Returns the job if there is none, if it is for another origin, or
-    /// if the server has closed it.
+    /// Passes a job to the idle connection in its slot. Returns the job if there is none, if it is for another origin,
+    /// or if the server has closed it.
     fn take_idle(&self, job: Box<Job>) -> Result<(Transport, Session), Box<Job>> {
         let mut locked = self.lock();
         let Some((transport, mut session)) = locked.resources.pool().remove(slot_key(&job)) else { return Err(job) };
@@ -386,8 +386,8 @@ impl WorkerState {
         waited.unwrap_or_else(PoisonError::into_inner).0.unfinished == 0
     }
 
-    /// Makes every blocking call return. Threads that wait for a job see that the worker has stopped. The sockets of all
-    /// others are shut down.
+    /// Makes every blocking call return. Threads that wait for a job see that the worker has stopped. The sockets of
+    /// all others are shut down.
     fn drop_everything(&self) {
         let mut locked = self.lock();
         locked.is_stopped = true;

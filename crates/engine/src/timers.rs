@@ -1,8 +1,8 @@
 //! [`Timers`]: deadlines of waiting coroutines, for the engines that wait with futures.
 //!
-//! Invariant: at most one entry per [`Alarm`]. Every received byte moves the deadline of a fetch to a later time, and the
-//! alarm follows lazily. It keeps its earlier time, wakes its coroutine too early once, and is then set again. So a busy
-//! connection needs no timer work.
+//! Invariant: at most one entry per [`Alarm`]. Every received byte moves the deadline of a fetch to a later time, and
+//! the alarm follows lazily. It keeps its earlier time, wakes its coroutine too early once, and is then set again. So a
+//! busy connection needs no timer work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

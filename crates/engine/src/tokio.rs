@@ -2,15 +2,15 @@
 //!
 //! Each worker has a current-thread runtime, so tasks do not move between threads and the data path takes no locks. Two
 //! things differ from most programs on tokio, so that a waiting fetch takes little more memory than its state. No task
-//! owns a read buffer: a socket that is ready is read into the worker's buffer. No task owns a tokio timer: all deadlines
-//! of a worker are in one [`Timers`], which uses a single [`Sleep`].
+//! owns a read buffer: a socket that is ready is read into the worker's buffer. No task owns a tokio timer: all
+//! deadlines of a worker are in one [`Timers`], which uses a single [`Sleep`].
 //!
 //! Shared with the `coroutines` engine: timers, and the hand-over of jobs to tasks (`task_slots`). Different: tokio's
-//! sockets report readiness and read in one call (`poll_read`), errors do not say what the connection was doing, and the
-//! runtime does not propagate panics of tasks (`PanicGuard`).
+//! sockets report readiness and read in one call (`poll_read`), errors do not say what the connection was doing, and
+//! the runtime does not propagate panics of tasks (`PanicGuard`).
 //!
-//! Invariant: this is the only file that uses tokio's networking. There is one task per connection. While the connection
-//! is idle, its task waits.
+//! Invariant: this is the only file that uses tokio's networking. There is one task per connection. While the
+//! connection is idle, its task waits.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -187,8 +187,8 @@ async fn connect(state: &Rc<WorkerState>, job: Box<Job>) -> Result<(Transport, S
     }
 }
 
-/// Whether a connection attempt has succeeded. After a spurious readiness event, the closure returns `WouldBlock`, so that
-/// tokio waits for the next event.
+/// Whether a connection attempt has succeeded. After a spurious readiness event, the closure returns `WouldBlock`, so
+/// that tokio waits for the next event.
 fn connected(stream: &TcpStream) -> io::Result<bool> {
     let ended = stream.try_io(tokio::io::Interest::WRITABLE, || match (stream.take_error()?, stream.peer_addr()) {
         (Some(error), _) => Err(error),
@@ -386,8 +386,8 @@ impl WorkerState {
     }
     // end: tokio-poll-read
 
-    /// Feeds the first `count` bytes of the worker's buffer. No other task has run since they were read. Returns whether
-    /// more bytes are available.
+    /// Feeds the first `count` bytes of the worker's buffer. No other task has run since they were read. Returns
+    /// whether more bytes are available.
     fn feed(&self, count: usize, session: &mut Session) -> bool {
         match count {
             0 => session.closed(self.now()),

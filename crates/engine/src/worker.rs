@@ -13,10 +13,10 @@
 //! `drive` serves idle connections too. It then waits until the server closes the connection, for the keep-alive
 //! deadline, or for a job.
 //!
-//! Engines do not depend on how many jobs a session carries at once. While its [`Session::free_capacity`] is above zero,
-//! a session is in the pool of connections with room, from which the engine takes the session for the next job. The
-//! `threads` engine is an exception by design: a thread that blocks on a socket cannot take a second job, so each of its
-//! sessions has one job at a time, also with HTTP/2.
+//! Engines do not depend on how many jobs a session carries at once. While its [`Session::free_capacity`] is above
+//! zero, a session is in the pool of connections with room, from which the engine takes the session for the next job.
+//! The `threads` engine is an exception by design: a thread that blocks on a socket cannot take a second job, so each
+//! of its sessions has one job at a time, also with HTTP/2.
 //!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!
@@ -98,8 +98,8 @@ pub struct IdleLimit {
     limit: usize,
 }
 
-/// The limit on idle connections is at least this, unless memory or file descriptors are short. If the limit were as low
-/// as a small `--concurrency`, a connection would often be closed just before the next request to its host, because
+/// The limit on idle connections is at least this, unless memory or file descriptors are short. If the limit were as
+/// low as a small `--concurrency`, a connection would often be closed just before the next request to its host, because
 /// fetches alternate between hosts.
 const MIN_IDLE: usize = 256;
 /// The limit is at least this, even if memory or file descriptors are short.

@@ -180,8 +180,8 @@ impl WorkerPool {
         Ok(pool)
     }
 
-    /// Waits until all workers run. Call it before the first jobs are sent, because these may use up files or memory that
-    /// a worker still needs to start.
+    /// Waits until all workers run. Call it before the first jobs are sent, because these may use up files or memory
+    /// that a worker still needs to start.
     pub fn wait_ready(&mut self) -> io::Result<()> {
         if self.ready.drain(..).all(|ready| ready.recv().is_ok()) {
             return Ok(());
@@ -233,8 +233,8 @@ impl WorkerPool {
         self.workers.iter().any(|(_, thread)| thread.is_finished())
     }
 
-    /// Stops the pool. With [`StopMode::Drain`], waits for the workers. With [`StopMode::Now`], does not wait, because a
-    /// worker may be busy with a huge page whose result is not needed any more.
+    /// Stops the pool. With [`StopMode::Drain`], waits for the workers. With [`StopMode::Now`], does not wait, because
+    /// a worker may be busy with a huge page whose result is not needed any more.
     pub fn shut_down(mut self, mode: StopMode) {
         self.stop(mode);
         match mode {

@@ -1,5 +1,5 @@
-//! With fewer file descriptors than fetches, every fetch still succeeds, and the user gets one notice. The limit applies
-//! to the whole process, so the server runs in another process, which has enough descriptors.
+//! With fewer file descriptors than fetches, every fetch still succeeds, and the user gets one notice. The limit
+//! applies to the whole process, so the server runs in another process, which has enough descriptors.
 
 // Each test file uses a part of the kit.
 #[allow(dead_code)]

@@ -44,7 +44,8 @@ pub fn is_resolvable(host: &str) -> bool {
 /// Looks an IPv4 address up in IANA's special-purpose registry, and in addition one public address that a cloud
 /// platform uses internally.
 fn refusal_v4(ip: Ipv4Addr) -> Option<&'static str> {
-    // Network, prefix length and reason. The first match counts, so broadcast comes before the reserved range around it.
+    // Network, prefix length and reason. The first match counts, so broadcast comes before the reserved range around
+    // it.
     const TABLE: &[(Ipv4Addr, u32, &str)] = &[
         (Ipv4Addr::new(0, 0, 0, 0), 8, "this network"),
         (Ipv4Addr::new(10, 0, 0, 0), 8, "private"),

@@ -126,8 +126,8 @@ impl<'a> OutgoingRequest<'a> {
         self.link.request.as_ref().map_or(&[], |request| &request.body)
     }
 
-    /// Sets a header, and replaces an earlier one of the same name. A header that the crawl sends by default is replaced
-    /// too.
+    /// Sets a header, and replaces an earlier one of the same name. A header that the crawl sends by default is
+    /// replaced too.
     ///
     /// # Errors
     ///

@@ -7,11 +7,12 @@
 //! | `all_proxy`, `ALL_PROXY` | schemes without a variable of their own |
 //! | `no_proxy`, `NO_PROXY` | hosts that are contacted directly, even with `--proxy` |
 //!
-//! `--proxy` applies to both schemes and replaces the first three; an empty value means no proxy. Unlike in curl, proxies
-//! from the environment are not used for `localhost` and loopback addresses: the proxy would contact its own machine.
+//! `--proxy` applies to both schemes and replaces the first three; an empty value means no proxy. Unlike in curl,
+//! proxies from the environment are not used for `localhost` and loopback addresses: the proxy would contact its own
+//! machine.
 //!
-//! Invariant: the proxy of a request depends only on its origin. Pooled connections are keyed by origin, so a connection
-//! through one proxy is never used for another. A proxy's login is sent to that proxy only.
+//! Invariant: the proxy of a request depends only on its origin. Pooled connections are keyed by origin, so a
+//! connection through one proxy is never used for another. A proxy's login is sent to that proxy only.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -240,8 +241,8 @@ impl Exceptions {
     }
 }
 
-/// True if `address` is this address or within this network, as in `10.0.0.0/8`. As in curl, a missing prefix length and
-/// 0 mean all bits.
+/// True if `address` is this address or within this network, as in `10.0.0.0/8`. As in curl, a missing prefix length
+/// and 0 mean all bits.
 fn in_network(address: IpAddr, pattern: &str) -> bool {
     let (network, bits) = pattern.split_once('/').unwrap_or((pattern, "0"));
     let network = network.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(network);

@@ -1,18 +1,18 @@
 //! The `coroutines` engine: `async fn`s on a hand-written executor.
 //!
-//! The `callbacks` engine stores explicitly where a fetch stopped and how it continues. Here the compiler generates this
-//! state: it is the coroutine. The code can be read from top to bottom, a connection is a local variable, and the cost is
-//! the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a task),
-//! [`queue`] (how the end of all work is detected), [`worker_state`] (how jobs arrive and visits are sent), then this
-//! file.
+//! The `callbacks` engine stores explicitly where a fetch stopped and how it continues. Here the compiler generates
+//! this state: it is the coroutine. The code can be read from top to bottom, a connection is a local variable, and the
+//! cost is the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a
+//! task), [`queue`] (how the end of all work is detected), [`worker_state`] (how jobs arrive and visits are sent), then
+//! this file.
 //!
 //! Between two `await`s nothing else runs on this thread. So shared state needs no locks: it may be borrowed freely as
 //! long as no borrow lives across an `await`. If one did, the `RefCell` would panic at once.
 //!
 //! Invariant: there is one coroutine per connection. While the connection is idle, its coroutine waits for a job.
 //!
-//! Shared with the `tokio` engine: [timers](crate::timers), and the hand-over of jobs to tasks (`task_slots`). Different:
-//! this engine waits for readiness and reads afterwards, and its errors say what the connection was doing
+//! Shared with the `tokio` engine: [timers](crate::timers), and the hand-over of jobs to tasks (`task_slots`).
+//! Different: this engine waits for readiness and reads afterwards, and its errors say what the connection was doing
 //! ([`executor::Executor::set_mark`]).
 
 pub mod executor;
@@ -79,8 +79,8 @@ struct Transport {
 // anchor: coroutines-serve
 /// The life of a connection: connect, then drive the session until it closes.
 ///
-/// A coroutine is as large as the largest state that it holds across an `await`. So large values are boxed here: the job,
-/// the fetch, and even the coroutine of the race, which ends long before the response arrives.
+/// A coroutine is as large as the largest state that it holds across an `await`. So large values are boxed here: the
+/// job, the fetch, and even the coroutine of the race, which ends long before the response arrives.
 async fn serve(state: Rc<WorkerState<Reactor>>) {
     let job = state.work.get().await;
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
@@ -231,8 +231,8 @@ impl WorkerState<Reactor> {
         }
     }
 
-    /// Reads available bytes and feeds them to the session. The buffer is needed only during this call, so the thread has
-    /// one for all connections. Returns whether the buffer was filled.
+    /// Reads available bytes and feeds them to the session. The buffer is needed only during this call, so the thread
+    /// has one for all connections. Returns whether the buffer was filled.
     fn read(&self, transport: &Transport, session: &mut Session) -> bool {
         let mut buffer = self.executor.reactor().buffer();
         match transport.socket.try_io(|mut stream| stream.read(&mut buffer)) {

@@ -1,7 +1,7 @@
 //! [`JoinQueue`]: a queue that counts its unfinished items.
 //!
-//! Invariant: every `put` adds one to the count, every `done` subtracts one, and `join` ends when the count is zero. So a
-//! worker detects the end of its work by a count, not by a timer. An empty queue is not enough, because an item in
+//! Invariant: every `put` adds one to the count, every `done` subtracts one, and `join` ends when the count is zero. So
+//! a worker detects the end of its work by a count, not by a timer. An empty queue is not enough, because an item in
 //! progress may still put others.
 
 use std::cell::RefCell;
@@ -56,7 +56,8 @@ impl<T> JoinQueue<T> {
         let mut state = self.state.borrow_mut();
         match state.items.pop_front() {
             Some(item) => {
-                // A getter that was woken and then cancelled does not take its item. So if items are left, wake another.
+                // A getter that was woken and then cancelled does not take its item. So if items are left, wake
+                // another.
                 let next = if state.items.is_empty() { None } else { state.getters.pop_front() };
                 drop(state);
                 if let Some(next) = next {

@@ -1,5 +1,5 @@
-//! [`WorkerState`]: what the coroutines of one thread share. It receives jobs, starts coroutines for them, and sends their
-//! visits.
+//! [`WorkerState`]: what the coroutines of one thread share. It receives jobs, starts coroutines for them, and sends
+//! their visits.
 //!
 //! The `coroutines` and `uring` engines use it. They differ in how a connection is served ([`ServeConnection::serve`]).
 //!

@@ -1,10 +1,10 @@
 //! The `uring` engine: waits for completed operations (io_uring), not for readiness. Linux only.
 //!
 //! The other engines wait until a socket can be read, and then read it. This one submits the whole operation to the
-//! kernel and waits for its result. One system call submits all operations that were queued since the last one and takes
-//! all results. Read the `coroutines` engine first: the executor, the timers and the shared state
-//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three things
-//! differ, all because the kernel performs operations while the thread does something else:
+//! kernel and waits for its result. One system call submits all operations that were queued since the last one and
+//! takes all results. Read the `coroutines` engine first: the executor, the timers and the shared state
+//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three
+//! things differ, all because the kernel performs operations while the thread does something else:
 //!
 //! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are passed by value.
 //!   Bytes that arrive are in a buffer of the ring, which the kernel chooses when they arrive ([`ring`]).
@@ -125,8 +125,8 @@ async fn connect(
 }
 
 // anchor: uring-drive
-/// Does what the session needs until it closes. It does not check whether a socket is ready: it sends and receives, and is
-/// woken when the operation is complete.
+/// Does what the session needs until it closes. It does not check whether a socket is ready: it sends and receives, and
+/// is woken when the operation is complete.
 async fn drive(serving: &mut Serving<'_>) {
     loop {
         serving.state.deliver(&mut serving.session);
@@ -152,8 +152,8 @@ async fn drive(serving: &mut Serving<'_>) {
             // Yield, so that other connections are served.
             Event::Fed { has_more: true } => yield_now().await,
             Event::Late => {
-                // Bytes may have arrived while this thread was busy with another page. They must not count as a timeout.
-                // Their completion is in the ring, which is polled before this coroutine runs again.
+                // Bytes may have arrived while this thread was busy with another page. They must not count as a
+                // timeout. Their completion is in the ring, which is polled before this coroutine runs again.
                 yield_now().await;
                 poll_fn(|cx| Poll::Ready(serving.poll_received(cx).is_ready())).await;
                 serving.session.expire(serving.state.now());

@@ -3,8 +3,8 @@
 //! A body may have several codings, one on top of the other. Each of them is a layer of the decoder.
 //!
 //! Invariant: the output of every layer stays within the ceiling ([`DecodeQuota`]), which bounds the work for a
-//! decompression bomb. No layer buffers output; scratch space is on the stack during a call. A call stops once its slice
-//! of output is used up: a layer that could produce more keeps its unread input until [`Decoder::resume`].
+//! decompression bomb. No layer buffers output; scratch space is on the stack during a call. A call stops once its
+//! slice of output is used up: a layer that could produce more keeps its unread input until [`Decoder::resume`].
 //!
 //! | fault | treated as |
 //! |---|---|
@@ -90,8 +90,8 @@ const SMALL_INPUT: usize = 2 << 10;
 /// Size of the output buffer for more input. A large buffer saves calls, but it is zeroed for each input, which is too
 /// expensive for a small one.
 const LARGE_SCRATCH: usize = 32 << 10;
-/// Windows of up to this size are not charged to the budget. The window of gzip is 32 KiB, and small pages declare small
-/// windows.
+/// Windows of up to this size are not charged to the budget. The window of gzip is 32 KiB, and small pages declare
+/// small windows.
 const SMALL_WINDOW: usize = 256 << 10;
 /// Base-2 logarithm of the largest window size in bytes that deflate and gzip allow (32 KiB).
 const MAX_DEFLATE_WINDOW_BITS: u8 = 15;
@@ -392,8 +392,8 @@ impl Layer {
         rest
     }
 
-    /// Identifies a stream by its first bytes and decodes them. If its window needs memory first, only records how much,
-    /// and waits to be resumed.
+    /// Identifies a stream by its first bytes and decodes them. If its window needs memory first, only records how
+    /// much, and waits to be resumed.
     fn start(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         let peek = self.peek;
         let mut bytes = peek.get(..usize::from(self.peeked)).unwrap_or_default();

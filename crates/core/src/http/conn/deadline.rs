@@ -119,8 +119,8 @@ impl ReadDeadlines {
         }
     }
 
-    /// When the rate timer expires if no byte arrives before. Never, if nothing arrived in the second half of the window:
-    /// then the idle timer decides.
+    /// When the rate timer expires if no byte arrives before. Never, if nothing arrived in the second half of the
+    /// window: then the idle timer decides.
     fn slow_at(&self, limits: &Limits) -> Time {
         let window_end = self.window_start + limits.idle;
         let is_stalled = window_end.since(self.last_progress) > limits.idle / 2;

@@ -103,8 +103,8 @@ pub trait Receiver {
     /// Bytes of the decoded body.
     fn body(&mut self, decoded: &[u8]);
 
-    /// Charges memory of a decoder before it is allocated. Returns false if the budget has no room; decoding then waits,
-    /// see [`Conn::awaits_memory`].
+    /// Charges memory of a decoder before it is allocated. Returns false if the budget has no room; decoding then
+    /// waits, see [`Conn::awaits_memory`].
     fn reserve(&mut self, _bytes: usize) -> bool {
         true
     }
@@ -585,8 +585,8 @@ impl Conn {
         }
     }
 
-    /// Returns the result of the exchange, after [`Step::Done`], and resets the connection. If the result is `reusable`,
-    /// the connection accepts the next `request`.
+    /// Returns the result of the exchange, after [`Step::Done`], and resets the connection. If the result is
+    /// `reusable`, the connection accepts the next `request`.
     pub fn end(&mut self) -> ExchangeEnd {
         let tls_done = self.tls.as_ref().and_then(|tls| tls.done());
         // A response may be complete before the request is completely sent.
@@ -642,8 +642,8 @@ impl Conn {
         }
     }
 
-    /// Decrypts records and processes their plaintext, until the decoded body reaches `until`. Returns how many bytes of
-    /// ciphertext were consumed.
+    /// Decrypts records and processes their plaintext, until the decoded body reaches `until`. Returns how many bytes
+    /// of ciphertext were consumed.
     fn decrypt(
         &mut self,
         tls: &mut Tls,

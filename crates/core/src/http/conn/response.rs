@@ -85,7 +85,8 @@ impl Conn {
             }
             return bytes.len();
         };
-        // The head is parsed only once its end has been found: parsing it again for each piece would take quadratic time.
+        // The head is parsed only once its end has been found: parsing it again for each piece would take quadratic
+        // time.
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(bytes);
         if partial.bytes.len() > FREE_HEAD {
@@ -287,8 +288,9 @@ impl Conn {
         }
     }
 
-    /// Calls `run` with the decoder and a quota of output that ends when the decoded body reaches `until`. If the decoder
-    /// needs memory, charges it and continues; without room in the budget, the decoder keeps its input for later.
+    /// Calls `run` with the decoder and a quota of output that ends when the decoded body reaches `until`. If the
+    /// decoder needs memory, charges it and continues; without room in the budget, the decoder keeps its input for
+    /// later.
     fn decode(
         &mut self,
         until: u64,
@@ -339,8 +341,8 @@ impl Conn {
         self.phase = Phase::Done;
     }
 
-    /// Handles that the peer closed the connection. `cleanly` is false for a TLS connection without close_notify: then a
-    /// body that ends with the connection may be truncated.
+    /// Handles that the peer closed the connection. `cleanly` is false for a TLS connection without close_notify: then
+    /// a body that ends with the connection may be truncated.
     pub(super) fn peer_closed(&mut self, cleanly: bool, into: &mut dyn Receiver) {
         match self.phase {
             Phase::Idle | Phase::Done => {}

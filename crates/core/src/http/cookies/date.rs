@@ -1,5 +1,5 @@
-//! Cookie dates, parsed with the lenient algorithm of RFC 6265bis, section 5.1.1: tokens may come in any order, with any
-//! separators. Neither `jiff` nor `httpdate` implements it.
+//! Cookie dates, parsed with the lenient algorithm of RFC 6265bis, section 5.1.1: tokens may come in any order, with
+//! any separators. Neither `jiff` nor `httpdate` implements it.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

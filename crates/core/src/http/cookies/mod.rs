@@ -13,7 +13,8 @@
 //! | lifetime | 400 days at most, except for cookies from a file |
 //!
 //! Invariants: a cookie is sent only to hosts within its domain, and a `Secure` one never over http. Whatever servers
-//! send, the jar takes at most [`MAX_JAR_BYTES`] and a header at most `MAX_HEADER`. Hosts without cookies need no memory.
+//! send, the jar takes at most [`MAX_JAR_BYTES`] and a header at most `MAX_HEADER`. Hosts without cookies need no
+//! memory.
 
 mod date;
 mod file;
@@ -304,8 +305,8 @@ impl Cookie {
     }
 }
 
-/// Evicts expired cookies, then those that `is_candidate` selects, in the RFC's order, until at most `max` candidates are
-/// left. Returns the bytes freed.
+/// Evicts expired cookies, then those that `is_candidate` selects, in the RFC's order, until at most `max` candidates
+/// are left. Returns the bytes freed.
 fn evict(site: &mut Vec<Cookie>, is_candidate: impl Fn(&Cookie) -> bool, max: usize, now: i64) -> usize {
     let mut freed = 0;
     site.retain(|cookie| {
@@ -321,8 +322,8 @@ fn evict(site: &mut Vec<Cookie>, is_candidate: impl Fn(&Cookie) -> bool, max: us
     freed
 }
 
-/// True if a cookie has the attributes that its name prefix requires (RFC 6265bis, 4.1.3). `has_path`: the server gave a
-/// path.
+/// True if a cookie has the attributes that its name prefix requires (RFC 6265bis, 4.1.3). `has_path`: the server gave
+/// a path.
 fn has_prefix_attributes(cookie: &Cookie, has_path: bool) -> bool {
     let has_prefix = |text: &[u8], prefix: &str| {
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))

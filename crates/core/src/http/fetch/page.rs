@@ -252,8 +252,8 @@ impl Page {
         self.job
     }
 
-    /// Counts that the server did not process the request. Returns whether the request may be sent again without counting
-    /// as an attempt: at most `max` times.
+    /// Counts that the server did not process the request. Returns whether the request may be sent again without
+    /// counting as an attempt: at most `max` times.
     pub(in crate::http) fn count_unprocessed(&mut self, max: u8) -> bool {
         self.job.unprocessed = self.job.unprocessed.saturating_add(1);
         self.job.unprocessed <= max
@@ -342,8 +342,8 @@ pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     .to_bytes()
 }
 
-/// Whether the request is HEAD: because the link requires it, or for the first attempt with `head_first`. Later attempts
-/// are GET, because some servers respond to HEAD wrongly.
+/// Whether the request is HEAD: because the link requires it, or for the first attempt with `head_first`. Later
+/// attempts are GET, because some servers respond to HEAD wrongly.
 fn is_head_request(job: &Job, rules: &Rules) -> bool {
     match job.link.request.as_ref().map_or(Method::Get, |request| request.method) {
         Method::Head => true,

@@ -61,7 +61,8 @@ impl Page {
         if !is_from_host {
             return visit;
         }
-        // A 2xx body that failed without being truncated is unusable even up to the failure. An archive keeps it anyway.
+        // A 2xx body that failed without being truncated is unusable even up to the failure. An archive keeps it
+        // anyway.
         let facts = &mut visit.facts;
         let is_unusable = (200..300).contains(&head.status) && facts.error.is_some() && facts.truncated.is_none();
         if !is_unusable {
@@ -110,8 +111,8 @@ fn copy_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time,
     facts.defects.coding_garbage = end.coding_defects.garbage;
 }
 
-/// Copies what the visit needs from the head of the response. Returns false if the response comes from the proxy and not
-/// from the host.
+/// Copies what the visit needs from the head of the response. Returns false if the response comes from the proxy and
+/// not from the host.
 fn copy_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     let Visit { link, facts, message, .. } = visit;
     facts.http = Some(match head.version {

@@ -3,9 +3,9 @@
 //! Most requests have no bodies: their streams are half closed as soon as they are open. A body is sent as far as the
 //! server's windows allow.
 //!
-//! Invariant: every stream ends with exactly one of these: the event `end`, the event `failed`, the event `is_satisfied`
-//! that returns true, or a call of `cancel`. Received bytes are buffered only while a header block is incomplete, and at
-//! most `Limits::max_head` of them.
+//! Invariant: every stream ends with exactly one of these: the event `end`, the event `failed`, the event
+//! `is_satisfied` that returns true, or a call of `cancel`. Received bytes are buffered only while a header block is
+//! incomplete, and at most `Limits::max_head` of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use super::frame::{self, DEFAULT_WINDOW, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW,
 use super::hpack;
 use super::read::Reader;
 
-/// The rest of a cancelled body is read (drained) if it is at most this long. A longer one is avoided by a reset. Servers
-/// count resets and penalise clients for them.
+/// The rest of a cancelled body is read (drained) if it is at most this long. A longer one is avoided by a reset.
+/// Servers count resets and penalise clients for them.
 const MAX_DRAINED_BYTES: u64 = 16 << 10;
 
 /// How many cancelled streams are drained at the same time, and for how long.
@@ -31,8 +31,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 /// Limit on bytes waiting to be written. Only a server that provokes replies without reading them reaches it.
 pub(super) const MAX_OUT: usize = 256 << 10;
 
-/// How many WINDOW_UPDATE frames a server may send for a DATA frame of ours: one for the stream, one for the connection.
-/// Further ones count as frames without content.
+/// How many WINDOW_UPDATE frames a server may send for a DATA frame of ours: one for the stream, one for the
+/// connection. Further ones count as frames without content.
 const UPDATES_PER_FRAME: u32 = 2;
 /// For each of this many bytes that we send, the server may send one more WINDOW_UPDATE frame.
 const BYTES_PER_UPDATE: u32 = 1 << 10;
@@ -50,8 +50,8 @@ pub trait StreamEvents {
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize;
 
     /// Whether the receiver needs nothing more of this stream. Called after every head and every piece of data. If this
-    /// returns true, no further event of the stream is reported. `wire` is the total size of the stream's frames so far.
-    /// `is_complete`: as many bytes of the body arrived as the head declared.
+    /// returns true, no further event of the stream is reported. `wire` is the total size of the stream's frames so
+    /// far. `is_complete`: as many bytes of the body arrived as the head declared.
     fn is_satisfied(&mut self, _key: u32, _wire: u64, _is_complete: bool) -> bool {
         false
     }
@@ -329,8 +329,8 @@ impl H2Conn {
         self.send_bodies();
     }
 
-    /// Moves parts of request bodies to the output, as far as the server's windows and the limit on pending output allow.
-    /// Returns whether there were any.
+    /// Moves parts of request bodies to the output, as far as the server's windows and the limit on pending output
+    /// allow. Returns whether there were any.
     pub fn send_bodies(&mut self) -> bool {
         let Self { streams, out, sent, send_window, initial_send_window, update_credit, .. } = self;
         let mut has_sent = false;
@@ -470,8 +470,8 @@ impl H2Conn {
         }
     }
 
-    /// Cancels a stream whose rest is not wanted: it is drained or reset. Returns the total size of its frames so far; 0
-    /// if there is no such stream.
+    /// Cancels a stream whose rest is not wanted: it is drained or reset. Returns the total size of its frames so far;
+    /// 0 if there is no such stream.
     pub fn cancel(&mut self, key: u32, now: Time) -> u64 {
         let Some(stream) = self.index_of_key(key).and_then(|at| self.streams.get_mut(at)) else { return 0 };
         let wire = stream.wire;
@@ -512,8 +512,8 @@ impl H2Conn {
 
     /// Waits some seconds for the end of a stream whose body is complete. Returns false if this is not such a stream.
     ///
-    /// Data beyond the declared length makes the response malformed. Without the wait, the result would depend on how the
-    /// bytes are split into reads.
+    /// Data beyond the declared length makes the response malformed. Without the wait, the result would depend on how
+    /// the bytes are split into reads.
     pub fn wait_for_end(&mut self, key: u32, now: Time) -> bool {
         let stream = self.index_of_key(key).and_then(|at| self.streams.get_mut(at));
         let Some(stream) = stream.filter(|stream| stream.body_left() == Some(0)) else { return false };

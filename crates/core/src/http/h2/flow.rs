@@ -2,7 +2,8 @@
 //!
 //! A stream's window limits how much the server may send before the consumer has processed earlier bytes. So it bounds
 //! the memory of a stream whose consumer pauses. The window starts small and doubles while the consumer keeps up. The
-//! sum of all granted bytes is limited by the size limit of the body, so most of a body that is too large is never sent.
+//! sum of all granted bytes is limited by the size limit of the body, so most of a body that is too large is never
+//! sent.
 //!
 //! The connection's window is replenished as bytes arrive, whether they were consumed or not. So a stream that is not
 //! consumed never starves the others.

@@ -113,7 +113,8 @@ pub fn decode(block: &[u8], limit: usize, mut on_field: impl FnMut(&[u8], &[u8])
         let (name, value): (&[u8], &[u8]) = if first & INDEXED != 0 {
             static_entry(input.integer(7)?)?
         } else {
-            // A literal with incremental indexing does not fit into a table of 0 bytes, so all literals are treated alike.
+            // A literal with incremental indexing does not fit into a table of 0 bytes, so all literals are treated
+            // alike.
             let prefix = if first & 0x40 != 0 { 6 } else { 4 };
             let name = match input.integer(prefix)? {
                 0 => input.string(&mut name_text, room)?,
@@ -184,8 +185,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The length in bits of each symbol's Huffman code (RFC 7541, appendix B). The lengths determine the codes, because the
-/// code is canonical: codes of the same length are consecutive, in the order of their symbols.
+/// The length in bits of each symbol's Huffman code (RFC 7541, appendix B). The lengths determine the codes, because
+/// the code is canonical: codes of the same length are consecutive, in the order of their symbols.
 const CODE_BITS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
     28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12,

@@ -1,8 +1,8 @@
 //! HTTP/2 (RFC 9113), the client's side, without a socket.
 //!
 //! [`H2Conn`] is one connection. It accepts requests, returns the bytes to be written, processes the bytes that were
-//! read, and passes the events of each stream to a [`StreamEvents`]. Heads are translated to HTTP/1.1 syntax, so that all
-//! later processing (limits, codings, archives) is the same for both versions.
+//! read, and passes the events of each stream to a [`StreamEvents`]. Heads are translated to HTTP/1.1 syntax, so that
+//! all later processing (limits, codings, archives) is the same for both versions.
 //!
 //! | file | content |
 //! |---|---|

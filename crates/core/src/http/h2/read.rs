@@ -548,8 +548,8 @@ impl H2Conn {
             setting::MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
                 return fault(code::PROTOCOL_ERROR, "a maximum frame size that is not allowed");
             }
-            // Unknown settings are ignored. Limits on what we send have no effect, because all our frames are within the
-            // smallest limits.
+            // Unknown settings are ignored. Limits on what we send have no effect, because all our frames are within
+            // the smallest limits.
             _ => {}
         }
         Ok(())

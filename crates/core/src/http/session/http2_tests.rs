@@ -169,8 +169,8 @@ fn unprocessed_requests_are_retried() {
     assert_eq!(visit(&mut session).facts.outcome, Outcome::Ok, "the other request finishes");
     write_all(&mut session);
     assert_eq!(session.step(), Step::Done);
-    // If the server processes no request, the number of retries is limited. A second GOAWAY with a higher number does not
-    // change that.
+    // If the server processes no request, the number of retries is limited. A second GOAWAY with a higher number does
+    // not change that.
     for unprocessed in 1..=3 {
         let mut session = multiplexed_with(vec![job], |_| {});
         feed(&mut session, |out| {

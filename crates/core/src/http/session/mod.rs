@@ -36,8 +36,8 @@ use crate::visit::Visit;
 use streams::Streams;
 use undecided::{Decision, Undecided};
 
-/// How long an idle connection waits for its next request before it is closed. Most servers close idle connections after
-/// 5 to 75 seconds; if the server closes earlier, the session detects it.
+/// How long an idle connection waits for its next request before it is closed. Most servers close idle connections
+/// after 5 to 75 seconds; if the server closes earlier, the session detects it.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How long a session that may not read because of backpressure waits before it checks again.
@@ -257,8 +257,8 @@ impl Session {
         }
     }
 
-    /// What the connection needs next. `Read` also while idle, because the server may close the connection. `Done`: close
-    /// the socket.
+    /// What the connection needs next. `Read` also while idle, because the server may close the connection. `Done`:
+    /// close the socket.
     pub fn step(&mut self) -> Step<'_> {
         match &mut self.0 {
             // A response that waited for memory may have received it since the last call of `finished`. The next call

@@ -1,8 +1,9 @@
 //! HTTP/2 connections: many concurrent jobs, one stream each.
 //!
-//! The data of each stream is passed, as an HTTP/1.1 response, to a [`Conn`] of its own. So limits, codings and timeouts
-//! are the same for both versions. A stream pauses if the budget is exhausted or if there is much to decompress. It then
-//! buffers what the server sends, at most its window, and its window is not extended. Other streams continue.
+//! The data of each stream is passed, as an HTTP/1.1 response, to a [`Conn`] of its own. So limits, codings and
+//! timeouts are the same for both versions. A stream pauses if the budget is exhausted or if there is much to
+//! decompress. It then buffers what the server sends, at most its window, and its window is not extended. Other streams
+//! continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +22,8 @@ use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 /// The free capacity that is reported while the server accepts streams. The lane limits how many are in flight.
 const STREAM_CAPACITY: usize = 1 << 10;
 
-/// How often an unprocessed request is sent again without counting as an attempt, if its connection processed no request
-/// at all. Without this condition there is no limit, because servers may limit the requests per connection.
+/// How often an unprocessed request is sent again without counting as an attempt, if its connection processed no
+/// request at all. Without this condition there is no limit, because servers may limit the requests per connection.
 const MAX_UNPROCESSED: u8 = 3;
 
 /// The receive window of a stream is at most one 64th of the budget for bodies. With a concurrency above 32 it is
@@ -199,8 +200,8 @@ impl Streams {
         }
     }
 
-    /// Whether the memory budget allows to read more. One response at a time may exceed the budget. If it belongs to this
-    /// connection, the connection must be read, so that the response can finish.
+    /// Whether the memory budget allows to read more. One response at a time may exceed the budget. If it belongs to
+    /// this connection, the connection must be read, so that the response can finish.
     fn may_read(&mut self) -> bool {
         self.h2.may_read() || self.streams.iter().any(|stream| stream.page.has_overdraft())
     }
@@ -352,8 +353,8 @@ impl Streams {
         }
     }
 
-    /// Handles the streams with new events: moves completed jobs to `results`, and cancels the streams of those that need
-    /// no more data.
+    /// Handles the streams with new events: moves completed jobs to `results`, and cancels the streams of those that
+    /// need no more data.
     fn collect_completed(&mut self, now: Time) {
         self.now = now;
         let was_busy = self.streams.count > 0;

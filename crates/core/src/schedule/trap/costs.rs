@@ -2,8 +2,8 @@
 //!
 //! A few bytes on the wire can cause high costs: a compressed page of long links, a page with links to thousands of
 //! hosts, an index of indexes of sitemaps. So each site (registrable domain) has a balance per kind of cost. Costs are
-//! added to it. Credits are subtracted: for received bytes, for responses, for pages with new text. The balance must stay
-//! within a limit that ordinary sites do not come near.
+//! added to it. Credits are subtracted: for received bytes, for responses, for pages with new text. The balance must
+//! stay within a limit that ordinary sites do not come near.
 //!
 //! Invariant: a balance is never negative, and a site whose balances are all zero takes no memory.
 

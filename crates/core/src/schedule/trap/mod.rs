@@ -1,8 +1,8 @@
 //! [`Traps`]: budgets that keep the crawl out of endless sites.
 //!
 //! Some sites are endless: calendars, session identifiers in URLs, combinations of facets, error pages with status 200,
-//! mazes for crawlers. They cannot be distinguished from a large site by a single URL. So no URL is forbidden by itself.
-//! Links are charged to budgets:
+//! mazes for crawlers. They cannot be distinguished from a large site by a single URL. So no URL is forbidden by
+//! itself. Links are charged to budgets:
 //!
 //! | a link is charged | to | rule |
 //! |---|---|---|
@@ -68,7 +68,8 @@ const MAX_EXAMPLE: usize = 1_000;
 const MAX_CUTS_PER_HOST: usize = 64;
 /// The place under which all further skipped links are counted.
 const ELSEWHERE: &str = "elsewhere";
-/// Depth beyond which nearly equal pages are charged. Large sites are wide and shallow; chains of "next" links are deep.
+/// Depth beyond which nearly equal pages are charged. Large sites are wide and shallow; chains of "next" links are
+/// deep.
 const FAR_DEPTH: u32 = 64;
 /// Number of charges that a page with new text refunds.
 const REFUND: u32 = 16;
@@ -506,8 +507,8 @@ impl Traps {
         };
     }
 
-    /// Removes the links of a sitemap, or those to sitemaps, that the budgets of the site of `host` do not allow. They are
-    /// counted as skipped.
+    /// Removes the links of a sitemap, or those to sitemaps, that the budgets of the site of `host` do not allow. They
+    /// are counted as skipped.
     pub fn limit_sitemap(&mut self, host: &str, links: &mut Vec<Link>) {
         let Some(costs) = &self.costs else { return };
         let left = |cost| costs.left(cost, host);
@@ -550,7 +551,8 @@ impl Traps {
         costs.charge(Cost::Log, host, log, 0);
     }
 
-    /// Charges a sitemap that was read, with `bytes` after decoding. Returns whether the budget of its site is now spent.
+    /// Charges a sitemap that was read, with `bytes` after decoding. Returns whether the budget of its site is now
+    /// spent.
     pub fn sitemap_read(&mut self, host: &str, bytes: u64, sitemap: &Sitemap) -> bool {
         let Some(costs) = &mut self.costs else { return false };
         let credit = (sitemap.entries.len() as u64).saturating_mul(costs::BYTES_PER_ENTRY);

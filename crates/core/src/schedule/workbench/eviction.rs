@@ -3,8 +3,8 @@
 //! Both caches save requests. Both would grow without bound on a site that invents hosts and ports, so both have a
 //! limit. The least recently used entries without work are evicted first. They are loaded or fetched again when needed.
 //!
-//! Robots rules that are not stored on disk can only be fetched again. While their lane is busy, they stay in memory for a
-//! minimum time, so that no robots.txt is fetched repeatedly. Meanwhile a lane that needs a new robots.txt waits.
+//! Robots rules that are not stored on disk can only be fetched again. While their lane is busy, they stay in memory
+//! for a minimum time, so that no robots.txt is fetched repeatedly. Meanwhile a lane that needs a new robots.txt waits.
 //!
 //! The number of lanes is limited too. Hosts beyond the limit wait in the frontier ([`Workbench::takes_lane`]). When
 //! the limit is reached, idle lanes are evicted. After them, lanes that wait for longer than [`PARK_AFTER`] are parked:
@@ -221,9 +221,9 @@ impl Workbench {
         Some((id, due, links))
     }
 
-    /// Evicts robots rules if they exceed their limit: first those of lanes without work, then large ones, then the least
-    /// recently used. `newest` stays, since it is about to be used. Evicts down to three quarters of the limit, so that
-    /// evictions are rare.
+    /// Evicts robots rules if they exceed their limit: first those of lanes without work, then large ones, then the
+    /// least recently used. `newest` stays, since it is about to be used. Evicts down to three quarters of the limit,
+    /// so that evictions are rare.
     pub(super) fn evict_robots(&mut self, newest: Option<(LaneId, &Origin)>, now: Time) {
         if !self.evictable.is_full() || now < self.evictable.next_eviction {
             return;

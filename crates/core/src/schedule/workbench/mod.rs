@@ -13,12 +13,12 @@
 //! - `unproven`: it may start when a slot is free that is not reserved for quick lanes (see `slots`).
 //! - the queue of an address whose slots are all in use.
 //!
-//! A lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them. When the event
-//! occurs, the lane is queued again.
+//! A lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them. When the
+//! event occurs, the lane is queued again.
 //!
 //! Robots rules may be evicted while their lane has work (see `eviction`). Such a lane ranks after all lanes whose
-//! rules are in memory. When it is the first in the queue, its rules are loaded again, and it is served before all other
-//! lanes. So every reload leads to a request or a decision, and lanes cannot evict each other's rules forever.
+//! rules are in memory. When it is the first in the queue, its rules are loaded again, and it is served before all
+//! other lanes. So every reload leads to a request or a decision, and lanes cannot evict each other's rules forever.
 //!
 //! Invariants:
 //!
@@ -376,8 +376,8 @@ impl Workbench {
         self.in_flight -= 1;
         self.held.remove(1);
         let lane = &mut entry.lane;
-        // A Crawl-delay counts from the request for the robots.txt that contains it. When that request was sent, the delay
-        // was not known, so the worker did not report the time.
+        // A Crawl-delay counts from the request for the robots.txt that contains it. When that request was sent, the
+        // delay was not known, so the worker did not report the time.
         let sent_at = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
         lane.pace.sent(slot, sent_at);
         lane.update_http(visit);

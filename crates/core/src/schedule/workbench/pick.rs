@@ -203,8 +203,8 @@ pub(super) fn has_given_addresses(lane: &Lane, rules: &Rules) -> bool {
     links.peek().is_some() && links.all(|link| rules.given_addresses(link.url.host(), link.url.port()).is_some())
 }
 
-/// The addresses in `list` that are safe to connect to for this URL. If a proxy resolves the name, the list is empty and
-/// only port and name are checked; refusing private addresses is left to the proxy.
+/// The addresses in `list` that are safe to connect to for this URL. If a proxy resolves the name, the list is empty
+/// and only port and name are checked; refusing private addresses is left to the proxy.
 pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
     if address::is_blocked_port(url.port()) {
         let message = format!("port {} is blocked: it belongs to another protocol", url.port());

@@ -102,8 +102,8 @@ impl Workbench {
     }
 
     /// Ranks a queued lane again after one of its requests ended, because fewer requests in flight mean a higher rank.
-    /// With the old rank, the lane would wait until the other lanes had as many requests in flight as it had when it was
-    /// queued. Hosts would then be served one after the other, and idle connections would be closed in between.
+    /// With the old rank, the lane would wait until the other lanes had as many requests in flight as it had when it
+    /// was queued. Hosts would then be served one after the other, and idle connections would be closed in between.
     pub(super) fn update_rank(&mut self, id: LaneId) {
         if let Some(WaitState::Ready(ready)) = self.lanes.get(&id).map(|entry| entry.wait) {
             self.queues.remove_ready(&ready);
@@ -115,8 +115,8 @@ impl Workbench {
     pub(super) fn rank(&self, id: LaneId, order: Reverse<u64>) -> Option<Ready> {
         let lane = &self.lanes.get(&id)?.lane;
         let spacing = u64::try_from(lane.pace.spacing().as_nanos()).unwrap_or(u64::MAX);
-        // The remaining time of the lane. Dividing it by the requests in flight spreads requests over hosts, and keeps the
-        // connections of each in use.
+        // The remaining time of the lane. Dividing it by the requests in flight spreads requests over hosts, and keeps
+        // the connections of each in use.
         let remaining = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
         if self.recalled == Some(id) {
             return Some(Ready { weight: u64::MAX, seq: Reverse(0), lane: id });
@@ -186,7 +186,8 @@ impl Workbench {
         Some((Arc::clone(&lane.name), reason(lane, now), time - now))
     }
 
-    /// What a lane waits for, and how long at least; zero if it waits for an event. `None` if it only waits for its turn.
+    /// What a lane waits for, and how long at least; zero if it waits for an event. `None` if it only waits for its
+    /// turn.
     pub fn wait_of(&self, id: LaneId, now: Time) -> Option<(WaitReason, Duration)> {
         let Entry { lane, wait, .. } = &**self.lanes.get(&id)?;
         match wait {

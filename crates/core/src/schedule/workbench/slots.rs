@@ -1,8 +1,8 @@
 //! The sharing of slots between lanes. Some slots are reserved for lanes that hold slots for a short time, and slow
 //! responses may be closed.
 //!
-//! A lane is *fast* if its requests held their slots for a short time on average. A lane is *quick* if its last page held
-//! its slot for a short time, and if it has no delay. A lane is *unproven* if it is not quick.
+//! A lane is *fast* if its requests held their slots for a short time on average. A lane is *quick* if its last page
+//! held its slot for a short time, and if it has no delay. A lane is *unproven* if it is not quick.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ struct LongHeldSlots {
 }
 
 impl Workbench {
-    /// Whether all free slots are reserved for fast lanes. Then a slow lane that has a slot gets no more; otherwise slow
-    /// hosts would hold all slots.
+    /// Whether all free slots are reserved for fast lanes. Then a slow lane that has a slot gets no more; otherwise
+    /// slow hosts would hold all slots.
     pub(super) fn is_crowded(&self, now: Time) -> bool {
         self.is_short_of_slots(self.fast_lanes, now)
     }
@@ -116,8 +116,8 @@ impl Workbench {
         }
     }
 
-    /// Delays the next request of a lane whose page has very many links, if other quick lanes have work. Such pages keep
-    /// the threads busy, and all hosts share these threads.
+    /// Delays the next request of a lane whose page has very many links, if other quick lanes have work. Such pages
+    /// keep the threads busy, and all hosts share these threads.
     pub(super) fn share_work_time(&mut self, id: LaneId, link_bytes: usize, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id).filter(|_| link_bytes > HEAVY_LINKS) else { return };
         if self.quick.lanes > usize::from(entry.quick_slots.is_some()) {
@@ -128,8 +128,8 @@ impl Workbench {
 
     /// Called while all slots, or all unreserved slots, are in use. If requests hold more than half of all slots for
     /// longer than a waiting lane has to accept, has the workers close the slow responses among them, down to half of
-    /// the slots. Their number is kept until the next count while waiting lanes take the freed slots, because each close
-    /// frees only one. Returns when to count again.
+    /// the slots. Their number is kept until the next count while waiting lanes take the freed slots, because each
+    /// close frees only one. Returns when to count again.
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let is_kept_out = self.queues.has_unproven();
         if self.queues.has_no_ready_lane() && !is_kept_out {

@@ -1,14 +1,14 @@
 //! [`Rings`]: connect, send and receive as io_uring operations.
 //!
-//! Invariant: this is the only file that uses io_uring. It does so through the crate `a10`, which keeps buffers alive for
-//! as long as the kernel may write to them.
+//! Invariant: this is the only file that uses io_uring. It does so through the crate `a10`, which keeps buffers alive
+//! for as long as the kernel may write to them.
 //!
 //! A socket here is a *direct descriptor*: an entry in a table of the ring, not a file descriptor of the process. The
 //! kernel limits the table of one ring to the number of open files, but it does not limit the number of rings. So a
 //! worker adds rings as it needs them. It sleeps in the first one and checks the others every `RING_CHECK_INTERVAL`.
 //!
-//! No connection owns a read buffer. Each ring has a few, and the kernel takes one when bytes have arrived. A receive that
-//! waits takes only an entry in the kernel and a waker.
+//! No connection owns a read buffer. Each ring has a few, and the kernel takes one when bytes have arrived. A receive
+//! that waits takes only an entry in the kernel and a waker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -35,8 +35,9 @@ use crate::epoll::PollWaker;
 const SUBMISSIONS: u32 = 1024;
 
 /// How many connection attempts a ring may start between two system calls. An attempt needs five operations, so the
-/// queue has room for all operations of these attempts. The queue must not become full because of a limitation of `a10`:
-/// an operation that waits for room in the queue can lose its wake-up if operations that wait before it are dropped.
+/// queue has room for all operations of these attempts. The queue must not become full because of a limitation of
+/// `a10`: an operation that waits for room in the queue can lose its wake-up if operations that wait before it are
+/// dropped.
 const MAX_STARTS: usize = SUBMISSIONS as usize * 3 / 16;
 
 /// Size of a completion queue. When it is full, the kernel stores further results itself. The kernel's hash table of
@@ -122,8 +123,8 @@ impl Rings {
         })
     }
 
-    /// Ready if a connection attempt that is made now starts at once. Only then may the time limit of the attempt begin,
-    /// because a wait for our own queue says nothing about the host.
+    /// Ready if a connection attempt that is made now starts at once. Only then may the time limit of the attempt
+    /// begin, because a wait for our own queue says nothing about the host.
     pub fn poll_start(&self, cx: &Context<'_>) -> Poll<()> {
         let rings = self.rings.borrow();
         match rings.iter().rev().find(|ring| ring.connections.get() < self.capacity) {

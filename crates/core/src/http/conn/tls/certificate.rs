@@ -1,6 +1,7 @@
 //! [`CertificateSummary`]: subject, issuer, names and validity of a certificate, for messages and display.
 //!
-//! Invariant: whether a certificate is accepted does not depend on this module. Fields that cannot be parsed are absent.
+//! Invariant: whether a certificate is accepted does not depend on this module. Fields that cannot be parsed are
+//! absent.
 //!
 //! The parser is written by hand, because x509-parser would add a dozen crates (nom, asn1-rs, der-parser, oid-registry,
 //! ...) to every build for the five fields that `argiope fetch` prints.

@@ -152,8 +152,8 @@ pub fn authorities(pem: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     Ok(found)
 }
 
-/// [`TlsConfigs`] that are built for the first https connection: loading the system's roots takes time, which a crawl of
-/// plain http sites saves.
+/// [`TlsConfigs`] that are built for the first https connection: loading the system's roots takes time, which a crawl
+/// of plain http sites saves.
 #[derive(Clone)]
 pub struct TlsSource(Arc<LazyLock<BuiltConfigs, BuildConfigs>>);
 
