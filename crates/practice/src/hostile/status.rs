@@ -142,7 +142,7 @@ fn delays() -> Vec<Case> {
             });
             Ok(())
         })
-        .also("crates/core/src/schedule/workbench/tests.rs", "a_host_that_is_overloaded_for_good_is_given_up_on"),
+        .also("crates/core/src/schedule/workbench/tests.rs", "a_host_that_is_always_overloaded_is_given_up"),
     ]
 }
 
