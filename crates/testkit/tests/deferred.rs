@@ -14,12 +14,14 @@ use argiope_core::{Frontier, Outcome, Time, Url};
 use argiope_store::disk::{CrawlSettings, DiskFrontier, UrlTracer, open_within};
 use argiope_testkit::crash_files::CrashFiles;
 
+const FINGERPRINT_KEY: u64 = 1;
+const NO_MEMORY: usize = 0;
 const ROOT: &str = "http://h.example/";
 /// The links of the root page.
 const LINKS: [&str; 4] =
     ["http://h.example/1", "http://a.example/", "https://b.example:8443/x?y", "http://a.example/2"];
 
-/// Runs a crawl of which only the root page has links. Returns the frontier, the fetched URLs and the end.
+/// Runs a crawl of which only the root page has links. Returns the keeper, the fetched URLs and the end.
 fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier>, BTreeSet<String>, End) {
     let config = Config {
         roots: vec![ROOT.into()],
@@ -28,7 +30,7 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
         allow_private: true,
         ..Config::default()
     };
-    let rules = Arc::new(config.compile(1).expect("the settings are valid"));
+    let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("the settings are valid"));
     let mut keeper = Keeper::new(frontier, rules, WallClock { start: 0 });
     let (mut now, mut fetched) = (Time::ZERO, BTreeSet::new());
     keeper.begin(now).expect("the crawl begins");
@@ -46,7 +48,8 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;
                 if visit.link.url.as_str() == ROOT {
-                    let mut found = FollowList::new(0, 1, 10);
+                    let (link_key, depth, redirects) = (0, 1, 10);
+                    let mut found = FollowList::new(link_key, depth, redirects);
                     for link in LINKS {
                         found.push(Url::parse(link).expect("a URL").as_ref(), LinkKind::Anchor);
                     }
@@ -67,16 +70,16 @@ fn links_to_hosts_beyond_the_memory_limit_wait_for_a_run_with_more_memory() {
     let files = CrashFiles::default();
     let mut all = BTreeSet::new();
     // A second run with the same limit changes nothing; a third has enough memory.
-    for (is_full_of_hosts, expected_end, expected_fetched, left) in
+    for (is_full_of_hosts, expected_end, expected_fetched, expected_deferred) in
         [(true, End::MaxMemory, 2, 3), (true, End::MaxMemory, 0, 3), (false, End::Finished, 3, 0)]
     {
-        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 0).expect("opens");
+        let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
         let mut writer = opened.writer;
         let (mut keeper, fetched, end) = crawl(opened.frontier, is_full_of_hosts);
         assert_eq!((end, fetched.len()), (expected_end, expected_fetched), "{fetched:?}");
         all.extend(fetched);
         let frontier = keeper.frontier_mut();
-        assert_eq!((frontier.deferred(), frontier.counts().queued), (left, left));
+        assert_eq!((frontier.deferred(), frontier.counts().queued), (expected_deferred, expected_deferred));
         if let Some(batch) = frontier.commit_at_end(&[]).expect("commits") {
             writer.write(&batch).expect("writes");
         }

@@ -46,7 +46,7 @@ fn a_polite_crawl_of_unequal_hosts_is_close_to_the_ideal() {
         latency: (Duration::from_millis(20), Duration::from_millis(200)),
         found_late: 50,
         dns: Duration::from_millis(20),
-        slow: (0, Duration::ZERO),
+        crawl_delay: (0, Duration::ZERO),
     };
     let config = Config { concurrency: 64, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
     let (report, eta) = crawl(&web, config);
@@ -63,7 +63,7 @@ fn hosts_with_a_crawl_delay_do_not_delay_the_others() {
         latency: (Duration::from_millis(20), Duration::from_millis(200)),
         found_late: 50,
         dns: Duration::from_millis(20),
-        slow: (20, Duration::from_millis(500)),
+        crawl_delay: (20, Duration::from_millis(500)),
     };
     let config = Config { concurrency: 64, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
     let (report, eta) = crawl(&web, config);
@@ -81,7 +81,7 @@ fn with_few_slots_the_longest_queues_go_first() {
         latency: (Duration::from_millis(20), Duration::from_millis(200)),
         found_late: 0,
         dns: Duration::from_millis(20),
-        slow: (0, Duration::ZERO),
+        crawl_delay: (0, Duration::ZERO),
     };
     for concurrency in [8, 16, 20, 24, 32] {
         let config = Config { concurrency, per_host: Some(1), delay: Span::from_millis(100), ..Config::default() };
@@ -100,7 +100,7 @@ fn ten_thousand_slow_hosts_are_crawled_in_near_ideal_time() {
         latency: (Duration::from_secs(1), Duration::from_secs(3)),
         found_late: 0,
         dns: Duration::from_millis(20),
-        slow: (0, Duration::ZERO),
+        crawl_delay: (0, Duration::ZERO),
     };
     let config = Config { concurrency: hosts, per_host: Some(1), pace: Pace::Full, ..Config::default() };
     let (report, eta) = crawl(&web, config);
@@ -118,7 +118,7 @@ fn a_broad_crawl_of_very_many_hosts_ends_after_few_orders() {
         latency: (Duration::from_millis(50), Duration::from_millis(500)),
         found_late: 80,
         dns: Duration::from_millis(20),
-        slow: (0, Duration::ZERO),
+        crawl_delay: (0, Duration::ZERO),
     };
     let started = std::time::Instant::now();
     let config = Config { concurrency: 5_000, delay: Span::from_millis(500), ..Config::default() };
@@ -136,7 +136,7 @@ fn hosts_beyond_the_limit_of_lanes_wait_in_the_frontier() {
         latency: (Duration::from_millis(100), Duration::from_millis(300)),
         found_late: 50,
         dns: Duration::from_millis(20),
-        slow: (0, Duration::ZERO),
+        crawl_delay: (0, Duration::ZERO),
     };
     let config = Config {
         concurrency: 256,
@@ -159,7 +159,7 @@ fn a_page_is_fetched_right_after_its_robots_txt() {
         latency: (Duration::from_millis(100), Duration::from_millis(300)),
         found_late: 0,
         dns: Duration::from_millis(20),
-        slow: (0, Duration::ZERO),
+        crawl_delay: (0, Duration::ZERO),
     };
     let (report, _) = crawl(&web, Config { concurrency: 16, ..Config::default() });
     let mut robots_ended = std::collections::HashMap::new();

@@ -24,6 +24,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
+/// Charsets.
 fn charsets() -> Vec<Case> {
     vec![
         Case::new("CHR01", "the header says one charset, the page another", Expect::Ok, |case| {
@@ -93,6 +94,7 @@ fn charsets() -> Vec<Case> {
     ]
 }
 
+/// Content types.
 fn types() -> Vec<Case> {
     vec![
         Case::new("CHR09", "no Content-Type", Expect::Ok, |case| {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 const PAGE: &[u8] = b"<!doctype html><title>coded</title><p>hello</p>";
 
+/// These bytes, compressed with gzip.
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     // Writing into memory cannot fail.

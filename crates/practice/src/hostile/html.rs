@@ -52,9 +52,9 @@ fn expensive() -> Vec<Case> {
             case.page(Response::html(links))
         }),
         Case::new("HTM07", "constructs without an end", Expect::Ok, |case| {
-            let open = ["<!-- ", "<script>", "<title>", "<![CDATA[", "<a href=\"/open", "<textarea>", "<!doctype "];
+            let unclosed = ["<!-- ", "<script>", "<title>", "<![CDATA[", "<a href=\"/open", "<textarea>", "<!doctype "];
             let mut site = case.site()?;
-            for (n, open) in open.into_iter().enumerate() {
+            for (n, open) in unclosed.into_iter().enumerate() {
                 let path = format!("/{n}");
                 case.root(site.url(&path));
                 case.judge(site.url(&format!("/before{n}")));

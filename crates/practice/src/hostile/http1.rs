@@ -202,10 +202,10 @@ fn fields() -> Vec<Case> {
         }),
         Case::new("H135", "150 and 256 fields", Expect::Ok, |case| {
             // Content-Type and Content-Length are two of them.
-            let many = |count: usize| {
+            let page_with_count = |count: usize| {
                 page_with_fields(&format!("{}Content-Length: 5\r\n", "A: b\r\n".repeat(count - 2)), "hello")
             };
-            case.pages([("/150", many(150)), ("/256", many(256))])
+            case.pages([("/150", page_with_count(150)), ("/256", page_with_count(256))])
         }),
         Case::new("H136", "fields that are not ASCII", Expect::Ok, |case| {
             case.set("warc", true);

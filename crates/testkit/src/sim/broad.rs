@@ -27,7 +27,7 @@ pub struct BroadWeb {
     /// How long it takes to resolve a name.
     pub dns: Duration,
     /// The number of hosts whose robots.txt has a Crawl-delay (the first ones), and the delay.
-    pub slow: (usize, Duration),
+    pub crawl_delay: (usize, Duration),
 }
 
 impl BroadWeb {
@@ -39,7 +39,7 @@ impl BroadWeb {
     }
 
     pub fn roots(&self) -> Vec<String> {
-        (0..self.sizes.len()).filter(|host| self.is_root(*host)).map(|host| page(host, 0)).collect()
+        (0..self.sizes.len()).filter(|host| self.is_root(*host)).map(|host| page_url(host, 0)).collect()
     }
 
     /// Number of all pages.
@@ -64,7 +64,7 @@ impl BroadWeb {
 
     /// The delay between requests to a host, if the settings have this one.
     fn delay_of(&self, host: usize, delay: Duration) -> Duration {
-        if host < self.slow.0 { delay.max(self.slow.1) } else { delay }
+        if host < self.crawl_delay.0 { delay.max(self.crawl_delay.1) } else { delay }
     }
 
     fn links(&self, host: usize, number: u32) -> LinkList {
@@ -72,12 +72,12 @@ impl BroadWeb {
         let size = self.sizes.get(host).copied().unwrap_or(1);
         if number == 0 {
             for other in 1..size {
-                links.push(&page(host, other), LinkKind::Anchor, nofollow);
+                links.push(&page_url(host, other), LinkKind::Anchor, nofollow);
             }
         }
         if number + 1 == size && self.is_root(host) {
             for late_host in (host + 1..self.sizes.len()).take_while(|late_host| !self.is_root(*late_host)) {
-                links.push(&page(late_host, 0), LinkKind::Anchor, nofollow);
+                links.push(&page_url(late_host, 0), LinkKind::Anchor, nofollow);
             }
         }
         links
@@ -115,16 +115,17 @@ impl SimWeb for BroadWeb {
         let host = host_number(job.link.url.host()).unwrap_or(0);
         let response = match (&job.purpose, page_of(&job.link.url)) {
             (Purpose::Page, Some((host, number))) => SimResponse::Page(self.links(host, number)),
-            (Purpose::Robots(_), _) if host < self.slow.0 => {
-                SimResponse::Robots(format!("User-agent: *\nCrawl-delay: {}\n", self.slow.1.as_secs_f64()).into_bytes())
-            }
+            (Purpose::Robots(_), _) if host < self.crawl_delay.0 => SimResponse::Robots(
+                format!("User-agent: *\nCrawl-delay: {}\n", self.crawl_delay.1.as_secs_f64()).into_bytes(),
+            ),
             _ => SimResponse::Status(404),
         };
         SimReply::new(self.latency_of(host), ip, response)
     }
 }
 
-fn page(host: usize, number: u32) -> String {
+/// The URL of a page.
+fn page_url(host: usize, number: u32) -> String {
     format!("http://h{host}.example/{number}")
 }
 

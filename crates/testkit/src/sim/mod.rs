@@ -160,7 +160,7 @@ struct DrippingFetch {
 struct ScheduledEvent {
     at: Time,
     /// The number of the event.
-    seq: u64,
+    number: u64,
     event: Event,
 }
 
@@ -172,7 +172,8 @@ pub struct Sim<W> {
     rules: Arc<Rules>,
     events: BinaryHeap<Reverse<ScheduledEvent>>,
     now: Time,
-    seq: u64,
+    /// Number of events that were scheduled.
+    scheduled: u64,
 }
 
 impl<W: SimWeb> Sim<W> {
@@ -187,7 +188,7 @@ impl<W: SimWeb> Sim<W> {
             rules,
             events: BinaryHeap::new(),
             now: Time::ZERO,
-            seq: 0,
+            scheduled: 0,
         }
     }
 
@@ -310,8 +311,8 @@ impl<W: SimWeb> Sim<W> {
     }
 
     fn schedule(&mut self, at: Time, event: Event) {
-        self.seq += 1;
-        self.events.push(Reverse(ScheduledEvent { at, seq: self.seq, event }));
+        self.scheduled += 1;
+        self.events.push(Reverse(ScheduledEvent { at, number: self.scheduled, event }));
     }
 }
 
@@ -365,7 +366,7 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
 
 impl PartialEq for ScheduledEvent {
     fn eq(&self, other: &Self) -> bool {
-        (self.at, self.seq) == (other.at, other.seq)
+        (self.at, self.number) == (other.at, other.number)
     }
 }
 
@@ -379,6 +380,6 @@ impl PartialOrd for ScheduledEvent {
 
 impl Ord for ScheduledEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.seq).cmp(&(other.at, other.seq))
+        (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
