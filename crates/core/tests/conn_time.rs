@@ -9,6 +9,7 @@
 mod conn_kit;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
@@ -79,6 +80,22 @@ fn a_body_below_the_minimum_rate_is_too_slow() {
     let ended = feed_periodically(&mut conn, b"x", 1_000, &mut recorder);
     assert_eq!(ended, (ErrorKind::TooSlow, Some(Truncated::Time), 2_000));
     assert!(!recorder.body.is_empty());
+}
+
+#[test]
+fn a_head_that_drips_ends_if_its_slot_is_needed() {
+    let quota = Limits { idle: Duration::from_secs(20), ..limits() };
+    for (needed, ended) in [(0, (ErrorKind::TimeoutTotal, 8_000)), (1, (ErrorKind::TooSlow, 1_100))] {
+        let limits = Limits { slow_response_quota: Default::default(), ..quota.clone() };
+        limits.slow_response_quota.set(needed, Duration::from_secs(1));
+        let mut conn = Conn::plain(Arc::new(limits), at(0));
+        conn.request(REQUEST.to_vec(), at(8_000), at(0));
+        write_all(&mut conn, at(0));
+        let mut recorder = Recorder::default();
+        conn.feed(b"HTTP/1.1 200 OK\r\nX: ", at(50), &mut recorder);
+        let (kind, truncated, millis) = feed_periodically(&mut conn, b"drip", 100, &mut recorder);
+        assert_eq!(((kind, millis), truncated), (ended, None), "{needed} slots are needed");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::time::Time;
 
 use super::limits::Limits;
 
-/// Bytes per second below which a body may be ended to free its slot for other requests.
+/// Bytes per second below which a response may be ended to free its slot for other requests.
 pub(super) const SLOT_RATE: u32 = 1_024;
 
 /// How long a body may pause for memory or for a slow reader. A longer pause ends the body.
@@ -75,12 +75,10 @@ impl ReadDeadlines {
         is_slow
     }
 
-    /// Whether the body must end because it is slow and other requests wait for its slot. If so, the quota of slow
-    /// responses is decremented.
-    pub(super) fn must_free_slot(&self, now: Time, limits: &Limits) -> bool {
-        let span = now - self.window_start;
-        let is_slow = || u128::from(self.window_bytes) * 1_000_000 < u128::from(SLOT_RATE) * span.as_micros();
-        limits.slow_response_quota.applies_to(span) && is_slow() && limits.slow_response_quota.take(span)
+    /// Whether a body must end because it is slow and other requests wait for its slot. `age` is the time since the first
+    /// byte of the response. If so, the quota of slow responses is decremented.
+    pub(super) fn must_free_slot(&self, age: Duration, now: Time, limits: &Limits) -> bool {
+        must_free_slot(self.window_bytes, now - self.window_start, age, limits)
     }
 
     /// The deadline of a complete head.
@@ -131,6 +129,13 @@ impl ReadDeadlines {
     fn is_below_min_rate(&self, limits: &Limits) -> bool {
         u128::from(self.window_bytes) * 1_000_000 < u128::from(limits.min_rate) * limits.idle.as_micros()
     }
+}
+
+/// Whether a response must end because it is slow and other requests wait for its slot: `bytes` arrived within `span`,
+/// and its first byte arrived `age` ago. If so, the quota of slow responses is decremented.
+pub(super) fn must_free_slot(bytes: u64, span: Duration, age: Duration, limits: &Limits) -> bool {
+    let is_slow = || u128::from(bytes) * 1_000_000 < u128::from(SLOT_RATE) * span.as_micros();
+    limits.slow_response_quota.applies_to(age) && is_slow() && limits.slow_response_quota.take(age)
 }
 
 #[cfg(test)]
@@ -194,22 +199,24 @@ mod tests {
 
     #[test]
     fn a_slow_body_ends_only_while_the_quota_is_above_zero() {
+        const AGE: Duration = Duration::from_millis(9_900);
+        const FRESH_AGE: Duration = Duration::from_millis(3_900);
         let limits = Limits { min_rate: 1, idle: Duration::from_secs(20), ..Limits::default() };
         let mut deadlines = ReadDeadlines::new(Time::NEVER, at(0));
         for tenth in 1..100 {
+            let now = at(tenth * 100);
             assert!(
-                !deadlines.count_bytes(8, at(tenth * 100), &limits)
-                    && !deadlines.must_free_slot(at(tenth * 100), &limits)
+                !deadlines.count_bytes(8, now, &limits) && !deadlines.must_free_slot(now - Time::ZERO, now, &limits)
             );
         }
         limits.slow_response_quota.set(1, Duration::from_secs(5));
         let mut quick = ReadDeadlines::new(Time::NEVER, at(0));
-        assert!(!quick.count_bytes(20_000, at(9_000), &limits) && !quick.must_free_slot(at(9_900), &limits));
+        assert!(!quick.count_bytes(20_000, at(9_000), &limits) && !quick.must_free_slot(AGE, at(9_900), &limits));
         let fresh = ReadDeadlines::new(Time::NEVER, at(6_000));
-        assert!(!fresh.must_free_slot(at(9_900), &limits), "it was measured for less than five seconds");
-        assert!(deadlines.must_free_slot(at(9_900), &limits));
-        assert!(!deadlines.must_free_slot(at(9_900), &limits), "the quota was one response");
+        assert!(!fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "it was measured for less than five seconds");
+        assert!(deadlines.must_free_slot(AGE, at(9_900), &limits));
+        assert!(!deadlines.must_free_slot(AGE, at(9_900), &limits), "the quota was one response");
         limits.slow_response_quota.set(1, Duration::from_secs(1));
-        assert!(fresh.must_free_slot(at(9_900), &limits), "it was measured for longer than one second");
+        assert!(fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "it was measured for longer than one second");
     }
 }

@@ -15,12 +15,12 @@ pub struct SlowResponseQuota(Arc<QuotaState>);
 #[derive(Debug, Default)]
 struct QuotaState {
     responses: AtomicUsize,
-    /// Bodies that began less than this many microseconds ago are not closed.
+    /// Responses whose first byte arrived less than this many microseconds ago are not closed.
     patience: AtomicU64,
 }
 
 impl SlowResponseQuota {
-    /// Sets how many slow responses must be closed, of those whose bodies began at least `patience` ago.
+    /// Sets how many slow responses must be closed, of those whose first byte arrived at least `patience` ago.
     pub fn set(&self, responses: usize, patience: Duration) {
         self.0.patience.store(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.0.responses.store(responses, Ordering::Relaxed);
@@ -31,14 +31,14 @@ impl SlowResponseQuota {
         self.0.responses.store(0, Ordering::Relaxed);
     }
 
-    /// Whether responses must be closed whose bodies began this long ago.
+    /// Whether responses must be closed whose first byte arrived this long ago.
     pub(crate) fn applies_to(&self, age: Duration) -> bool {
         self.0.responses.load(Ordering::Relaxed) > 0
             && age.as_micros() >= u128::from(self.0.patience.load(Ordering::Relaxed))
     }
 
-    /// Returns whether the caller's slow response, whose body began `age` ago, must be closed. If so, decrements the
-    /// number.
+    /// Returns whether the caller's slow response, whose first byte arrived `age` ago, must be closed. If so, decrements
+    /// the number.
     pub fn take(&self, age: Duration) -> bool {
         let decrement = |responses: usize| responses.checked_sub(1);
         self.applies_to(age) && self.0.responses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()

@@ -9,7 +9,7 @@ use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
 use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit};
-use super::deadline::SLOT_RATE;
+use super::deadline::{self, SLOT_RATE};
 use super::framing::{BodyFraming, BodyPlan};
 use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
@@ -103,8 +103,12 @@ impl Conn {
             } else {
                 head::check_opening(&partial.bytes).err()
             };
+            let (received, age) = (self.bytes_wire + partial.bytes.len() as u64, now - self.first_byte);
             match fault {
                 Some(failure) => self.reject_head(failure, &partial.bytes),
+                None if deadline::must_free_slot(received, age, age, &self.limits) => {
+                    self.reject_head(slot_needed(), &partial.bytes);
+                }
                 None => self.partial = Some(partial),
             }
             return bytes.len();
@@ -258,9 +262,8 @@ impl Conn {
                 self.complete_body(into);
             } else if self.deadlines.count_bytes(used, now, &self.limits) {
                 self.stop(too_slow(&self.limits), Some(Truncated::Time));
-            } else if self.deadlines.must_free_slot(now, &self.limits) {
-                let message = format!("fewer than {SLOT_RATE} bytes a second while others waited for its slot");
-                self.stop(Some(Failure::new(ErrorKind::TooSlow, message)), Some(Truncated::Time));
+            } else if self.deadlines.must_free_slot(now - self.first_byte, now, &self.limits) {
+                self.stop(Some(slot_needed()), Some(Truncated::Time));
             }
         }
         used
@@ -417,6 +420,12 @@ impl Conn {
 
 fn too_large(limit: u64) -> Option<Failure> {
     Some(Failure::new(ErrorKind::TooLarge, format!("the body is larger than {limit} bytes")))
+}
+
+/// The failure of a response that ended because its slot was needed.
+fn slot_needed() -> Failure {
+    let message = format!("fewer than {SLOT_RATE} bytes a second while others waited for its slot");
+    Failure::new(ErrorKind::TooSlow, message)
 }
 
 pub(super) fn too_slow(limits: &Limits) -> Option<Failure> {

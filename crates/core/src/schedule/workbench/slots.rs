@@ -24,8 +24,8 @@ const RESERVE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A page with more bytes of links than this delays the next request to its host, if other quick lanes have work.
 const HEAVY_LINKS: usize = 128 << 10;
-/// The delay for each byte of links, in nanoseconds. The work itself takes about a fifth of that.
-const NANOS_PER_LINK_BYTE: u64 = 10;
+/// The delay for each byte of links, in nanoseconds. The work itself takes about a tenth of that.
+const NANOS_PER_LINK_BYTE: u64 = 20;
 /// The longest delay of this kind.
 const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 
@@ -35,7 +35,7 @@ const QUICK_LANE_PATIENCE: Duration = Duration::from_secs(1);
 /// known.
 const NEW_LANE_PATIENCE: Duration = Duration::from_secs(5);
 /// How often slots are counted while all are taken.
-const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(250);
+const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// With many lanes, slots are counted less often: after this time for each lane.
 const SLOT_COUNT_INTERVAL_PER_LANE: Duration = Duration::from_micros(50);
 

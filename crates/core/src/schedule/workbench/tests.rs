@@ -499,7 +499,7 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     assert_eq!(jobs.len(), 4);
     let (quick, slow): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.lane == LaneId(4));
     assert!(quick.is_empty(), "the first four go first");
-    assert!(matches!(bench.next(at(100)), Next::Wait(again) if again == at(250)));
+    assert!(matches!(bench.next(at(100)), Next::Wait(again) if again == at(200)));
     let mut slow = slow.into_iter();
     end(&mut bench, slow.next().expect("a job"), 200, at(200));
     let quick = fetches(&mut bench, at(200));
@@ -510,11 +510,11 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     // It has one slot now, and three are held by others.
     let mut quick = fetches(&mut bench, at(300));
     assert_eq!(quick.len(), 1);
-    assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_250)));
+    assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_100)));
     assert!(!quota.take(LONG), "they have not had their time");
     end(&mut bench, quick.remove(0), 200, at(1_200));
     assert_eq!(fetches(&mut bench, at(1_250)).len(), 1);
-    assert!(!quota.take(Duration::from_millis(900)), "a body that began less than a second ago goes on");
+    assert!(!quota.take(Duration::from_millis(900)), "a response that began less than a second ago continues");
     assert!(quota.take(LONG) && !quota.take(LONG), "more than half of the slots are held for long, by one");
     quota.set(1, Duration::ZERO);
     end(&mut bench, slow.next().expect("a job"), 200, at(1_300));
@@ -530,7 +530,7 @@ fn slow_responses_are_asked_to_give_way_to_a_new_host() {
     let quota = bench.rules.limits.slow_response_quota.clone();
     let jobs = fetches(&mut bench, at(0));
     assert!(jobs.len() == 4 && jobs.iter().all(|job| job.lane.0 < 4), "the first four go first");
-    assert!(matches!(bench.next(at(4_900)), Next::Wait(again) if again == at(5_150)));
+    assert!(matches!(bench.next(at(4_900)), Next::Wait(again) if again == at(5_000)));
     assert!(!quota.take(LONG), "they have not had their time");
     assert!(matches!(bench.next(at(5_150)), Next::Wait(_)));
     assert!(!quota.take(Duration::from_millis(4_900)));
