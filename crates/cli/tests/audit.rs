@@ -187,7 +187,8 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
     let crawl = ["crawl", &root, "-d", "d.crawl", "--sitemap", "--with", "links", "--jsonl", "-"];
     let done = argiope(folder.path(), &crawl);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    let expected_section = format!("Sitemaps with faults (1)\n  {cut_url}: ");
+    let words = "the XML is incomplete; the part before it was used";
+    let expected_section = format!("Sitemaps with faults (1)\n  {cut_url}: {words}\n");
     assert!(text(&done.stderr).contains(&expected_section), "{}", text(&done.stderr));
     let records = text(&done.stdout);
     let good = records.lines().find(|line| line.contains("good.xml\",\"status\"")).expect("a record");
@@ -202,6 +203,9 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
     let pages = found["findings"][0]["pages"].as_array().expect("pages");
     let urls: Vec<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
     assert_eq!(urls, [cut_url.as_str()], "{found}");
+    assert_eq!(pages[0]["detail"], words, "{found}");
+    let explained = text(&argiope(folder.path(), &["explain", "d.crawl", &cut_url]).stdout);
+    assert!(explained.contains("verdict     ok") && !explained.contains("not followed"), "{explained}");
     // Another scope does not let a sitemap add pages of other sites.
     let requests = web.requests();
     let more = ["crawl", &root, "-d", "d.crawl", "--sitemap", "--scope", "any", "--retry-wait", "1ms"];

@@ -469,8 +469,7 @@ fn append_sitemaps(text: &mut String, report: &CrawlReport, max_entries: usize) 
     }
     let _ = writeln!(text, "\nSitemaps with faults ({})", wording::count(report.sitemaps_total));
     for note in report.sitemaps.iter().take(max_entries) {
-        let used = if note.is_used { "; the part before it was used" } else { "" };
-        let _ = writeln!(text, "  {}: {}{used}", visible(&note.url), reason_words(&note.fault));
+        let _ = writeln!(text, "  {}: {}", visible(&note.url), visible(&note.words()));
     }
     append_omitted_entries(text, report.sitemaps_total, report.sitemaps.len().min(max_entries));
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
+use argiope_core::LinkKind;
 use argiope_core::rules::Rules;
 use argiope_store::disk::{HistoryEvent, LinkGraph, UrlTracer};
 use argiope_store::segments::SegmentStore;
@@ -86,14 +87,14 @@ pub fn unfollowed(
     graph.pages(|page| {
         let Some(linking_page) = pages.get(page.source) else { return Ok::<(), ReadError>(()) };
         for edge in page.edges().filter(|edge| edge.target == url) {
-            let is_asset = edge.kind == argiope_core::LinkKind::Asset;
-            if page.is_sitemap {
+            let is_asset = edge.kind == LinkKind::Asset;
+            if page.is_sitemap && edge.kind == LinkKind::Sitemap {
                 reasons.insert(UnfollowedReason::OtherSite);
             } else if (edge.nofollow || linking_page.nofollow) && !follows_nofollow {
                 reasons.insert(UnfollowedReason::Nofollow);
             } else if is_asset && !rules.is_some_and(|rules| rules.assets) {
                 reasons.insert(UnfollowedReason::Asset);
-            } else if edge.kind.is_page() || is_asset {
+            } else if edge.kind.is_page() || is_asset || edge.kind == LinkKind::SitemapFile {
                 has_followed_link = true;
             } else {
                 reasons.insert(UnfollowedReason::OnlyRecorded);

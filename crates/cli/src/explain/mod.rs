@@ -174,7 +174,7 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
     let referrers = graph.referrers_of(found.url.as_str(), MAX_REFERRERS).map_err(ReadError::from)?;
     // Without a known link, the URL is judged as one on the page of a root.
     let (mut depth, mut unfollowed) = (known_depth.unwrap_or(1), Vec::new());
-    if known_depth.is_none() && !referrers.first.is_empty() {
+    if url_state == UrlState::NeverSeen && !referrers.first.is_empty() {
         let pages = links::linking_pages(directory, &referrers.first)?;
         // The depth that the crawl would have given to the URL: that of the first link to it.
         depth = pages.values().map(|page| page.depth.saturating_add(1)).min().unwrap_or(1);

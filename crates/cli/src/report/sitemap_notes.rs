@@ -5,6 +5,10 @@ use argiope_core::{Failure, Outcome, UrlRef};
 
 use super::BrokenReason;
 use crate::records::StoredRecord;
+use crate::screen::wording;
+
+/// The beginning of the message of a sitemap whose content is faulty.
+const SITEMAP_FAULT: &str = "sitemap: ";
 
 /// A sitemap that could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +50,12 @@ impl SitemapNote {
     /// What is wrong, in a few words.
     pub fn words(&self) -> String {
         let fault = match &self.fault {
-            BrokenReason::Status(status) => status.to_string(),
-            BrokenReason::Failure(failure) => failure.to_string(),
+            BrokenReason::Status(status) => {
+                format!("{status} {}", wording::reason_phrase(*status)).trim_end().to_owned()
+            }
+            BrokenReason::Failure(failure) => {
+                failure.message.strip_prefix(SITEMAP_FAULT).unwrap_or(&failure.message).to_owned()
+            }
         };
         if self.is_used { format!("{fault}; the part before it was used") } else { fault }
     }
