@@ -261,3 +261,27 @@ fn parquet_is_not_written_to_a_terminal() {
     let output = shell(folder.path(), "$ARGIOPE export crawl --format parquet | head -c 4");
     assert_eq!(output.stdout, b"PAR1");
 }
+
+/// `--fresh` would remove what `--recrawl` compares with, and an index of an archive needs one.
+#[test]
+fn requests_that_contradict_themselves_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = site("127.6.9.8").page("/", Response::html("a page"));
+    let root = site.url("/");
+    let web = serve(site);
+    let run = |arguments: &[&str]| argiope(folder.path()).args(arguments).output().expect("the binary runs");
+    assert_eq!(run(&["crawl", &root, "-d", "crawl", "-q"]).status.code(), Some(0));
+    let requests = web.requests();
+    let output = run(&["crawl", &root, "-d", "crawl", "-q", "--fresh", "--recrawl"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr_of(&output));
+    assert!(stderr_of(&output).contains("give one of them"), "{}", stderr_of(&output));
+    assert_eq!(web.requests(), requests);
+    assert_eq!(run(&["report", "crawl"]).status.code(), Some(0), "the crawl is still there");
+    for format in ["cdxj", "wacz", "site", "text"] {
+        let output = run(&["export", "crawl", "--format", format, "-o", "out/"]);
+        assert_eq!(output.status.code(), Some(2), "{format}: {}", stderr_of(&output));
+        assert!(stderr_of(&output).contains("--warc"), "{format}: {}", stderr_of(&output));
+    }
+    let output = run(&["export", "crawl", "--format", "cdxj"]);
+    assert!(output.stdout.is_empty() && output.status.code() == Some(2), "{}", stderr_of(&output));
+}

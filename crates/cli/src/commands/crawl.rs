@@ -39,6 +39,10 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let config = &settings.crawl;
     let directory = directory::directory_path(config, &rules);
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if config.fresh && config.recrawl {
+        let why = "--fresh removes the earlier crawl, and --recrawl compares with it; give one of them";
+        return Err(UsageError(why.to_owned()));
+    }
     if is_stdout(&config.csv) && is_stdout(&config.jsonl) {
         return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
     }

@@ -9,7 +9,7 @@ use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use serde::Serialize;
 
 use super::archive_files::ArchiveFiles;
-use super::archived::{decompress, locations};
+use super::archived::{ArchivedPages, decompress, locations};
 use super::sorted::Sorted;
 use super::surt::surt;
 use crate::records::{self, ReadError, StoredRecord};
@@ -37,6 +37,8 @@ struct Entry<'a> {
 
 /// Writes one line per response in the archive.
 pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+    // Fails with a message for the user if the crawl has no archive.
+    ArchivedPages::open(directory)?;
     cdxj_moved(directory, out, |_| None)
 }
 
