@@ -244,7 +244,7 @@ impl Table {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => Some(Interest::Writable),
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) => {
-                        session.broke(socket::broken(&error));
+                        session.broke(socket::io_failure(&error));
                         continue;
                     }
                 },
@@ -259,7 +259,7 @@ impl Table {
                         }
                         Err(error) if error.kind() == ErrorKind::WouldBlock => is_readable = false,
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                        Err(error) => session.broke(socket::broken(&error)),
+                        Err(error) => session.broke(socket::io_failure(&error)),
                     }
                     continue;
                 }
@@ -276,7 +276,7 @@ impl Table {
             session.resume(now);
         };
         if let Err(error) = register(&self.poller, stream, token, interest, wanted) {
-            session.broke(socket::broken(&error));
+            session.broke(socket::io_failure(&error));
             return self.drive_again(token, open);
         }
         let deadline = session.deadline();

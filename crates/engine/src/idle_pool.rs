@@ -55,7 +55,8 @@ impl<T> IdlePool<T> {
         self.insertions += 1;
         if self.order.len() > 2 * self.entries.len() + 16 {
             let entries = &self.entries;
-            self.order.retain(|(number, slot)| entries.get(slot).is_some_and(|(own, _)| own == number));
+            self.order
+                .retain(|(number, slot)| entries.get(slot).is_some_and(|(entry_number, _)| entry_number == number));
         }
         self.order.push_back((self.insertions, slot));
         let before = self.entries.insert(slot, (self.insertions, entry));
@@ -76,7 +77,7 @@ impl<T> IdlePool<T> {
         while skipped < MAX_SKIPPED
             && let Some((number, slot)) = self.order.pop_front()
         {
-            match self.entries.get(&slot).filter(|(own, _)| *own == number) {
+            match self.entries.get(&slot).filter(|(entry_number, _)| *entry_number == number) {
                 Some((_, entry)) if may_evict(entry) => return Some(slot),
                 Some(_) => {
                     self.order.push_back((number, slot));

@@ -126,7 +126,7 @@ pub fn connect_failure(address: SocketAddr, error: &io::Error) -> Failure {
 }
 
 /// The failure of an established connection.
-pub fn broken(error: &io::Error) -> Failure {
+pub fn io_failure(error: &io::Error) -> Failure {
     let message = match error.kind() {
         Io::ConnectionReset | Io::ConnectionAborted => "the peer reset the connection".to_owned(),
         Io::BrokenPipe => "the peer closed the connection while the request was being sent".to_owned(),

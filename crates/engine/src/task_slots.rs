@@ -117,22 +117,22 @@ impl TaskSlots {
             }
             let waker = cx.waker().clone();
             let jobs = VecDeque::new();
-            let own = TaskSlot { waker, key, free_capacity: 0, jobs, is_idle: false, is_evicted: false };
-            resources.pool().insert(slot, own);
+            let own_slot = TaskSlot { waker, key, free_capacity: 0, jobs, is_idle: false, is_evicted: false };
+            resources.pool().insert(slot, own_slot);
             *pooled = Some(slot);
         }
-        let Some(own) = resources.pool().get_mut(slot) else { return Poll::Pending };
-        if let Some(job) = own.jobs.pop_front() {
+        let Some(own_slot) = resources.pool().get_mut(slot) else { return Poll::Pending };
+        if let Some(job) = own_slot.jobs.pop_front() {
             // The owner accepts this job, and may wait for a write before it polls again. Until then it is not idle.
-            own.is_idle = false;
+            own_slot.is_idle = false;
             return Poll::Ready(SlotEvent::Job(job));
         }
-        own.is_idle = session.is_idle();
-        if own.is_evicted && own.is_idle {
+        own_slot.is_idle = session.is_idle();
+        if own_slot.is_evicted && own_slot.is_idle {
             return Poll::Ready(SlotEvent::Evicted);
         }
-        own.is_evicted = false;
-        own.free_capacity = session.free_capacity();
+        own_slot.is_evicted = false;
+        own_slot.free_capacity = session.free_capacity();
         Poll::Pending
     }
 

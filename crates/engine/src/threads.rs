@@ -140,7 +140,7 @@ fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
     let Some(mut job) = state.next_job() else { return false };
     loop {
         let (transport, mut session) = match state.take_idle(job) {
-            Ok(kept) => kept,
+            Ok(idle) => idle,
             Err(job) => match connect(state, job) {
                 Ok(connected) => connected,
                 Err(visit) => return state.report(visit),
@@ -182,7 +182,7 @@ fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), B
             ConnectStep::Wait(until) => {
                 let span = until.since(state.now()).min(IDLE_CHECK_INTERVAL);
                 if let Err(error) = socket::wait_writable(connecting.sockets(), span) {
-                    break socket::broken(&error);
+                    break socket::io_failure(&error);
                 }
                 if state.lock().is_stopped {
                     break Failure::new(argiope_core::ErrorKind::Internal, "the crawl was stopped");
@@ -236,7 +236,7 @@ fn drive(state: &WorkerState, mut stream: &TcpStream, session: &mut Session, buf
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 session.expire(state.now());
             }
-            Err(error) => session.broke(socket::broken(&error)),
+            Err(error) => session.broke(socket::io_failure(&error)),
         }
     }
 }

@@ -219,7 +219,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => true,
                 Err(error) => {
-                    session.broke(socket::broken(&error));
+                    session.broke(socket::io_failure(&error));
                     continue;
                 }
             },
@@ -245,7 +245,7 @@ async fn drive(state: &Rc<WorkerState>, transport: &mut Transport, session: &mut
                 false
             }
             Event::Failed(error) => {
-                session.broke(socket::broken(&error));
+                session.broke(socket::io_failure(&error));
                 false
             }
             Event::Slot(SlotEvent::Job(job)) => {
@@ -404,7 +404,7 @@ impl WorkerState {
             Ok(0) => session.closed(self.now()),
             Ok(count) => session.feed(&buffer[..count], self.now()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(error) => session.broke(socket::broken(&error)),
+            Err(error) => session.broke(socket::io_failure(&error)),
         }
     }
 

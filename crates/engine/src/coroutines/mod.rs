@@ -145,7 +145,7 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Interest::Writable,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    session.broke(state.broken(&error));
+                    session.broke(state.io_failure(&error));
                     continue;
                 }
             },
@@ -174,7 +174,7 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
                 false
             }
             Event::Failed(error) => {
-                session.broke(state.broken(&error));
+                session.broke(state.io_failure(&error));
                 false
             }
             Event::Slot(SlotEvent::Job(job)) => {
@@ -242,7 +242,7 @@ impl WorkerState<Reactor> {
                 return count == READ_BUFFER_SIZE;
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(error) => session.broke(self.broken(&error)),
+            Err(error) => session.broke(self.io_failure(&error)),
         }
         false
     }
@@ -256,12 +256,12 @@ impl WorkerState<Reactor> {
         });
     }
 
-    // anchor: coroutines-broken
+    // anchor: coroutines-failure
     /// The failure of the connection, with the current mark in its message. The mark may have been set many awaits ago.
-    fn broken(&self, error: &io::Error) -> Failure {
-        let mut failure = socket::broken(error);
+    fn io_failure(&self, error: &io::Error) -> Failure {
+        let mut failure = socket::io_failure(error);
         failure.message = format!("{} (while {})", failure.message, self.executor.mark()).into();
         failure
     }
-    // end: coroutines-broken
+    // end: coroutines-failure
 }

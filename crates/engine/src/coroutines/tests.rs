@@ -68,14 +68,14 @@ fn sleeping_tasks_wake_in_the_order_of_their_alarms() {
     // All times are relative to one instant, so the order holds however long the thread is delayed.
     let start = executor.now();
     for millis in [30, 10, 20] {
-        let (log, own) = (Rc::clone(&log), Rc::clone(&executor));
+        let (log, handle) = (Rc::clone(&log), Rc::clone(&executor));
         executor.spawn(async move {
-            own.sleep_until(start + Duration::from_millis(millis)).await;
+            handle.sleep_until(start + Duration::from_millis(millis)).await;
             log.borrow_mut().push(millis);
         });
     }
-    let own = Rc::clone(&executor);
-    executor.run(async move { own.sleep_until(start + Duration::from_millis(40)).await }).unwrap();
+    let handle = Rc::clone(&executor);
+    executor.run(async move { handle.sleep_until(start + Duration::from_millis(40)).await }).unwrap();
     assert_eq!(*log.borrow(), [10, 20, 30]);
     assert!(executor.now() >= start + Duration::from_millis(40));
 }
@@ -130,17 +130,17 @@ fn a_task_can_cancel_another_and_itself() {
         let _flag = flag;
         pending::<()>().await;
     });
-    let own = Rc::clone(&executor);
+    let handle = Rc::clone(&executor);
     executor.spawn(async move {
-        assert!(own.cancel(victim));
-        assert!(own.cancel(own.current()));
+        assert!(handle.cancel(victim));
+        assert!(handle.cancel(handle.current()));
         yield_now().await;
         unreachable!("a cancelled task is not polled again");
     });
-    let own = Rc::clone(&executor);
+    let handle = Rc::clone(&executor);
     executor
         .run(async move {
-            while !own.is_empty() {
+            while !handle.is_empty() {
                 yield_now().await;
             }
         })
@@ -199,9 +199,9 @@ fn a_socket_is_awaited_until_bytes_arrive() {
     let executor = executor();
     let (near, mut far) = pair();
     let socket = Socket::new(near, executor.reactor());
-    let own = Rc::clone(&executor);
+    let handle = Rc::clone(&executor);
     executor.spawn(async move {
-        own.sleep(Duration::from_millis(10)).await;
+        handle.sleep(Duration::from_millis(10)).await;
         far.write_all(b"hello").unwrap();
         pending::<()>().await;
     });
@@ -228,13 +228,13 @@ fn unawaited_bytes_do_not_keep_the_thread_busy() {
     let sleeps = Rc::new(Cell::new(0));
     let count = Rc::clone(&sleeps);
     executor.observe(move |event| count.set(count.get() + u32::from(event == TaskEvent::Sleeps)));
-    let own = Rc::clone(&executor);
+    let handle = Rc::clone(&executor);
     executor
         .run(async move {
             far.write_all(b"x").unwrap();
             socket.readable().await.unwrap();
             // The byte stays unread, and no coroutine awaits the socket any more.
-            own.sleep(Duration::from_millis(30)).await;
+            handle.sleep(Duration::from_millis(30)).await;
             // The byte is still reported when a coroutine waits again.
             socket.readable().await.unwrap();
         })
@@ -284,22 +284,22 @@ fn a_mark_survives_later_awaits() {
             log.borrow_mut().push(mark);
         }
     });
-    let own = Rc::clone(&executor);
+    let handle = Rc::clone(&executor);
     let error = Rc::new(RefCell::new(String::new()));
     let reported = Rc::clone(&error);
     executor.spawn(async move {
-        own.set_mark("connecting");
+        handle.set_mark("connecting");
         yield_now().await;
-        own.set_mark("reading");
+        handle.set_mark("reading");
         yield_now().await;
         yield_now().await;
-        *reported.borrow_mut() = format!("reset while {}", own.mark());
+        *reported.borrow_mut() = format!("reset while {}", handle.mark());
     });
-    let own = Rc::clone(&executor);
+    let handle = Rc::clone(&executor);
     executor
         .run(async move {
-            own.set_mark("main");
-            while !own.is_empty() {
+            handle.set_mark("main");
+            while !handle.is_empty() {
                 yield_now().await;
             }
         })

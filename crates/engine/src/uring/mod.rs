@@ -181,7 +181,7 @@ async fn send(serving: &mut Serving<'_>, bytes: Vec<u8>) {
         match sent {
             Some(Ok(count)) => return session.wrote(count, state.now()),
             Some(Err(error)) if error.kind() == io::ErrorKind::Interrupted => return,
-            Some(Err(error)) => return session.broke(socket::broken(&error)),
+            Some(Err(error)) => return session.broke(socket::io_failure(&error)),
             None => session.expire(state.now()),
         }
         if matches!(session.step(), Step::Done) {
@@ -241,7 +241,7 @@ impl Serving<'_> {
                 session.feed(&bytes, state.now());
                 has_more = bytes.len() == bytes.capacity();
             }
-            Err(error) => session.broke(socket::broken(&error)),
+            Err(error) => session.broke(socket::io_failure(&error)),
         }
         Poll::Ready(has_more)
     }

@@ -25,7 +25,7 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 
-use super::framing::list_elements;
+use super::framing::{MAX_QUOTED, list_elements};
 use super::head::Head;
 use super::limits::Limits;
 use super::response::FIRST_DECODE_INPUT;
@@ -115,8 +115,8 @@ impl Decoder {
                     mislabelled = true;
                     continue;
                 }
-                let name = String::from_utf8_lossy(token.get(..40).unwrap_or(token));
-                return Err(format!("content coding {name:?} is not known"));
+                let name = String::from_utf8_lossy(token.get(..MAX_QUOTED).unwrap_or(token));
+                return Err(format!("content coding {name:?} is not supported"));
             };
             if layers.len() >= usize::from(limits.max_codings) {
                 return Err(format!("more than {} content codings", limits.max_codings));
@@ -130,8 +130,8 @@ impl Decoder {
     }
 
     /// Decodes bytes, or keeps them for [`Decoder::resume`] if the slice is used up.
-    pub(super) fn push(&mut self, bytes: &[u8], quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
-        push(&mut self.layers, bytes, quota, sink)
+    pub(super) fn push(&mut self, bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
+        push(&mut self.layers, bytes, quota, out)
     }
 
     /// True if kept input can produce more output.
@@ -159,10 +159,10 @@ impl Decoder {
 
     /// Continues with kept input. The last layer is resumed first, because its input belongs to an earlier part of the
     /// body.
-    pub(super) fn resume(&mut self, quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+    pub(super) fn resume(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         for index in (0..self.layers.len()).rev() {
             if let Some((layer, rest)) = self.layers.get_mut(index..).and_then(<[_]>::split_first_mut) {
-                layer.resume(quota, &mut |bytes| push(rest, bytes, quota, sink))?;
+                layer.resume(quota, &mut |bytes| push(rest, bytes, quota, out))?;
             }
         }
         Ok(())
@@ -171,16 +171,16 @@ impl Decoder {
     /// Ends the body: flushes all layers and reports an incomplete stream.
     ///
     /// Does not wait for the memory budget, because the decoder is dropped right after this call.
-    pub(super) fn finish(&mut self, quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+    pub(super) fn finish(&mut self, quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
         self.check_windows()?;
         for layer in &mut self.layers {
             layer.memory_needed = 0;
             layer.memory_granted = usize::MAX;
         }
-        self.resume(quota, sink)?;
+        self.resume(quota, out)?;
         let mut layers = self.layers.as_mut_slice();
         while let Some((first, rest)) = layers.split_first_mut() {
-            first.finish(quota, &mut |bytes| push(rest, bytes, quota, sink))?;
+            first.finish(quota, &mut |bytes| push(rest, bytes, quota, out))?;
             layers = rest;
         }
         Ok(())
@@ -206,10 +206,10 @@ fn is_not_a_coding(token: &[u8]) -> bool {
 }
 
 /// Decodes bytes with the first layer, and passes its output to the next one.
-fn push(layers: &mut [Layer], bytes: &[u8], quota: &DecodeQuota, sink: Emit<'_>) -> Result<(), DecodeStop> {
+fn push(layers: &mut [Layer], bytes: &[u8], quota: &DecodeQuota, out: Emit<'_>) -> Result<(), DecodeStop> {
     match layers.split_first_mut() {
-        Some((first, rest)) => first.push(bytes, quota, &mut |bytes| push(rest, bytes, quota, sink)),
-        None => sink(bytes),
+        Some((first, rest)) => first.push(bytes, quota, &mut |bytes| push(rest, bytes, quota, out)),
+        None => out(bytes),
     }
 }
 
@@ -372,7 +372,8 @@ impl Layer {
         }
     }
 
-    /// The number of bytes needed to identify a stream.
+    /// The number of bytes needed to identify a stream. The first stream may be plain text, which needs more bytes than a
+    /// magic number.
     fn bytes_to_identify(&self) -> usize {
         match (self.coding, self.has_ended_stream) {
             (Coding::Gzip, false) | (Coding::Zstd, _) => PEEK,
@@ -409,6 +410,7 @@ impl Layer {
         }
         self.peeked = 0;
         self.state = match self.coding {
+            // A body of one byte may be the start of a gzip stream that ends early.
             Coding::Gzip if bytes.starts_with(&[0x1f, 0x8b]) || bytes == [0x1f] => {
                 self.decompressor = Decompressor::Inflate(Decompress::new_gzip(MAX_DEFLATE_WINDOW_BITS));
                 State::Stream
@@ -486,6 +488,7 @@ impl Layer {
                         Coding::Gzip | Coding::Zstd => State::Peek,
                         Coding::Deflate | Coding::Brotli => State::Ended,
                     };
+                    // The zstd decompressor is used again for the next frame.
                     if !matches!(self.coding, Coding::Zstd) {
                         self.decompressor = Decompressor::None;
                     }
@@ -506,13 +509,13 @@ impl Layer {
             return Ok(());
         }
         let room = usize::try_from(quota.ceiling.saturating_sub(self.output_bytes)).unwrap_or(usize::MAX);
-        let kept = bytes.get(..room).unwrap_or(bytes);
-        self.output_bytes += kept.len() as u64;
-        quota.slice.set(quota.slice.get().saturating_sub(kept.len() as u64));
-        if !kept.is_empty() {
-            out(kept)?;
+        let fitting = bytes.get(..room).unwrap_or(bytes);
+        self.output_bytes += fitting.len() as u64;
+        quota.slice.set(quota.slice.get().saturating_sub(fitting.len() as u64));
+        if !fitting.is_empty() {
+            out(fitting)?;
         }
-        if kept.len() < bytes.len() { Err(DecodeStop::Full) } else { Ok(()) }
+        if fitting.len() < bytes.len() { Err(DecodeStop::Full) } else { Ok(()) }
     }
 }
 

@@ -23,7 +23,7 @@ use super::head::{Head, Version};
 use super::limits::Limits;
 
 /// At most this many bytes of a server's text are quoted in a message.
-const MAX_QUOTED: usize = 40;
+pub(super) const MAX_QUOTED: usize = 40;
 
 /// How the end of a body is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -447,10 +447,10 @@ impl Conn {
     }
 
     /// Processes bytes read from the socket.
-    pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) {
+    pub fn feed(&mut self, bytes: &[u8], now: Time, receiver: &mut dyn Receiver) {
         let mut rest = bytes;
         loop {
-            let used = self.feed_some(rest, now, into);
+            let used = self.feed_some(rest, now, receiver);
             rest = rest.get(used..).unwrap_or_default();
             if rest.is_empty() && !self.has_more() {
                 return;
@@ -461,7 +461,7 @@ impl Conn {
     /// Like `feed`, but stops after a limited amount of decoded output (a slice). So an input that expands to megabytes
     /// does not block other connections. Returns how many bytes were consumed. The caller feeds the rest again. While
     /// [`Conn::has_more`] is true, the caller calls this again even if no bytes are left.
-    pub fn feed_some(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
+    pub fn feed_some(&mut self, bytes: &[u8], now: Time, receiver: &mut dyn Receiver) -> usize {
         if let Some(tunnel) = &mut self.tunnel {
             match tunnel.feed(bytes) {
                 Ok(None) => {}
@@ -472,26 +472,26 @@ impl Conn {
                         tls.set_deadline(now + self.limits.connect);
                     }
                     if !rest.is_empty() {
-                        self.feed(&rest, now, into);
+                        self.feed(&rest, now, receiver);
                     }
                 }
                 Err(failure) => self.connection_lost(failure),
             }
             return bytes.len();
         }
-        let until = self.decoded_bytes(into) + DECODE_SLICE;
-        self.decode_more(until, into);
+        let until = self.decoded_bytes(receiver) + DECODE_SLICE;
+        self.decode_more(until, receiver);
         match self.tls.take() {
-            None => self.process_response(bytes, until, now, into),
+            None => self.process_response(bytes, until, now, receiver),
             Some(mut tls) => {
-                let used = self.decrypt(&mut tls, bytes, until, now, into);
+                let used = self.decrypt(&mut tls, bytes, until, now, receiver);
                 let closed = tls.is_closed_cleanly();
                 self.tls = Some(tls);
                 self.note_if_sent(now);
                 match used {
                     Err(failure) => self.connection_lost(failure),
                     Ok(used) if used < bytes.len() || self.has_more() => return used,
-                    Ok(_) if closed => self.peer_closed(true, into),
+                    Ok(_) if closed => self.peer_closed(true, receiver),
                     Ok(_) => {}
                 }
                 bytes.len()
@@ -516,7 +516,7 @@ impl Conn {
     }
 
     /// The peer closed its side: no more bytes will arrive.
-    pub fn closed(&mut self, _now: Time, into: &mut dyn Receiver) {
+    pub fn closed(&mut self, _now: Time, receiver: &mut dyn Receiver) {
         if self.is_handshaking() && self.phase != Phase::Done {
             let message = if self.tunnel.is_some() {
                 "the proxy closed the connection before the tunnel was established"
@@ -525,11 +525,11 @@ impl Conn {
             };
             self.stop(Some(Failure::new(ErrorKind::Reset, message)), None);
         }
-        self.peer_closed(!self.is_tls(), into);
+        self.peer_closed(!self.is_tls(), receiver);
     }
 
     /// The socket failed.
-    pub fn broke(&mut self, failure: Failure, _into: &mut dyn Receiver) {
+    pub fn broke(&mut self, failure: Failure, _receiver: &mut dyn Receiver) {
         self.connection_lost(failure);
     }
 
@@ -549,7 +549,7 @@ impl Conn {
     }
 
     /// Applies timeouts. Does nothing before the deadline.
-    pub fn expire(&mut self, now: Time, _into: &mut dyn Receiver) {
+    pub fn expire(&mut self, now: Time, _receiver: &mut dyn Receiver) {
         if now < self.deadline() {
             return;
         }
@@ -650,7 +650,7 @@ impl Conn {
         ciphertext: &[u8],
         until: u64,
         now: Time,
-        into: &mut dyn Receiver,
+        receiver: &mut dyn Receiver,
     ) -> Result<usize, Failure> {
         let mut bytes = ciphertext;
         loop {
@@ -658,7 +658,7 @@ impl Conn {
                 return Ok(ciphertext.len() - bytes.len());
             }
             while let Some(plaintext) = tls.plaintext() {
-                let (len, used) = (plaintext.len(), self.process_response(plaintext, until, now, into));
+                let (len, used) = (plaintext.len(), self.process_response(plaintext, until, now, receiver));
                 tls.consume(used);
                 if used < len {
                     return Ok(ciphertext.len() - bytes.len());

@@ -189,8 +189,8 @@ mod tests {
     fn a_cookie_header_of_the_user_replaces_that_of_the_jar() {
         let jar = text(|request| request.cookie = Some(b"a=1; b=2"));
         assert!(jar.ends_with("\r\nCookie: a=1; b=2\r\n\r\n"), "{jar}");
-        let own = text(|request| (request.cookie, request.extra) = (Some(&b"a=1"[..]), &[("cookie", "mine=1")]));
-        assert!(own.ends_with("\r\ncookie: mine=1\r\n\r\n") && !own.contains("a=1"), "{own}");
+        let replaced = text(|request| (request.cookie, request.extra) = (Some(&b"a=1"[..]), &[("cookie", "mine=1")]));
+        assert!(replaced.ends_with("\r\ncookie: mine=1\r\n\r\n") && !replaced.contains("a=1"), "{replaced}");
     }
 
     #[test]

@@ -29,7 +29,13 @@ const LOW_EXPANSION: u64 = 32;
 
 impl Conn {
     /// Processes response bytes until the decoded body reaches `until`. Returns how many bytes were consumed.
-    pub(super) fn process_response(&mut self, bytes: &[u8], until: u64, now: Time, into: &mut dyn Receiver) -> usize {
+    pub(super) fn process_response(
+        &mut self,
+        bytes: &[u8],
+        until: u64,
+        now: Time,
+        receiver: &mut dyn Receiver,
+    ) -> usize {
         let mut used = 0;
         while let Some(rest) = bytes.get(used..).filter(|rest| !rest.is_empty()) {
             used += match self.phase {
@@ -37,17 +43,17 @@ impl Conn {
                     self.is_unusable = true;
                     return bytes.len();
                 }
-                Phase::Head => self.take_head(rest, now, into),
-                Phase::Body(_) if self.decoded_bytes(into) >= until || self.has_more_to_decode() => return used,
-                Phase::Body(framing) => self.take_body(framing, rest, until, now, into),
+                Phase::Head => self.take_head(rest, now, receiver),
+                Phase::Body(_) if self.decoded_bytes(receiver) >= until || self.has_more_to_decode() => return used,
+                Phase::Body(framing) => self.take_body(framing, rest, until, now, receiver),
             };
         }
         used
     }
 
     /// Decoded bytes of the body so far. Counts what the connection decodes and what the receiver decompresses.
-    pub(super) fn decoded_bytes(&self, into: &dyn Receiver) -> u64 {
-        self.bytes_body + into.decompressed_bytes().unwrap_or(0)
+    pub(super) fn decoded_bytes(&self, receiver: &dyn Receiver) -> u64 {
+        self.bytes_body + receiver.decompressed_bytes().unwrap_or(0)
     }
 
     /// True if consumed input can produce more output.
@@ -56,26 +62,26 @@ impl Conn {
     }
 
     /// Continues decoding consumed input until the decoded body reaches `until`.
-    pub(super) fn decode_more(&mut self, until: u64, into: &mut dyn Receiver) {
+    pub(super) fn decode_more(&mut self, until: u64, receiver: &mut dyn Receiver) {
         if !self.has_more_to_decode() {
             return;
         }
-        self.decode(until, into, |decoder, quota, sink| decoder.resume(quota, sink));
+        self.decode(until, receiver, |decoder, quota, sink| decoder.resume(quota, sink));
         if let Phase::Body(framing) = self.phase
             && framing.is_complete()
             && !self.has_more_to_decode()
         {
-            self.complete_body(into);
+            self.complete_body(receiver);
         }
     }
 
     /// Processes bytes of a head. Returns how many were consumed.
-    fn take_head(&mut self, bytes: &[u8], now: Time, into: &mut dyn Receiver) -> usize {
+    fn take_head(&mut self, bytes: &[u8], now: Time, receiver: &mut dyn Receiver) -> usize {
         self.first_byte = self.first_byte.min(now);
         let Some(mut partial) = self.partial.take() else {
             match Head::parse(bytes, &self.limits) {
                 Ok(ParsedHead::Whole(head, used)) => {
-                    self.on_head(&head, now, into);
+                    self.on_head(&head, now, receiver);
                     return used;
                 }
                 Ok(ParsedHead::Partial) => {
@@ -91,7 +97,7 @@ impl Conn {
         partial.bytes.extend_from_slice(bytes);
         if partial.bytes.len() > FREE_HEAD {
             if partial.charge.is_none() {
-                partial.charge = into.new_head_charge();
+                partial.charge = receiver.new_head_charge();
             }
             if let Some(charge) = &mut partial.charge {
                 charge.resize(partial.bytes.capacity());
@@ -115,7 +121,7 @@ impl Conn {
         };
         let raw = partial.bytes.get(..end).unwrap_or(&partial.bytes);
         match Head::parse(raw, &self.limits) {
-            Ok(ParsedHead::Whole(head, _)) => self.on_head(&head, now, into),
+            Ok(ParsedHead::Whole(head, _)) => self.on_head(&head, now, receiver),
             Ok(ParsedHead::Partial) => {
                 self.reject_head(Failure::new(ErrorKind::Protocol, "an incomplete head before its empty line"), raw);
             }
@@ -134,7 +140,7 @@ impl Conn {
     }
 
     /// Handles a complete head, and decides how the body is read.
-    fn on_head(&mut self, head: &Head, now: Time, into: &mut dyn Receiver) {
+    fn on_head(&mut self, head: &Head, now: Time, receiver: &mut dyn Receiver) {
         self.bytes_wire += head.raw().len() as u64;
         if head.status < 200 {
             if head.status == 101 {
@@ -148,7 +154,7 @@ impl Conn {
             }
             return;
         }
-        into.wire(head.raw());
+        receiver.wire(head.raw());
         let plan = match BodyPlan::of(head, self.is_head_request) {
             Ok(plan) => plan,
             Err(failure) => return self.stop(Some(failure), None),
@@ -156,10 +162,10 @@ impl Conn {
         self.may_reuse = plan.may_reuse;
         self.phase = Phase::Body(plan.framing);
         self.deadlines.restart(now);
-        let want = into.head(head, now);
+        let want = receiver.head(head, now);
         self.body_limit = if let Want::UpTo(limit) = want { NonZeroU64::new(limit.max(1)) } else { None };
         if plan.framing.is_complete() {
-            self.complete_body(into);
+            self.complete_body(receiver);
         } else if want == Want::Nothing {
             self.body_use = BodyUse::Drop;
             let is_short = match plan.framing {
@@ -188,17 +194,17 @@ impl Conn {
         bytes: &[u8],
         until: u64,
         now: Time,
-        into: &mut dyn Receiver,
+        receiver: &mut dyn Receiver,
     ) -> usize {
         let mut used = 0;
-        let is_compressed = self.decoder.is_some() || into.decompressed_bytes().is_some();
+        let is_compressed = self.decoder.is_some() || receiver.decompressed_bytes().is_some();
         let mut input_size = match &self.decoder {
             Some(decoder) => decoder.input_size,
             // The receiver decompresses.
             None if is_compressed => FIRST_DECODE_INPUT,
             None => usize::MAX,
         };
-        let mut decoded = self.decoded_bytes(into);
+        let mut decoded = self.decoded_bytes(receiver);
         while used < bytes.len() && !framing.is_complete() && decoded < until && !self.has_more_to_decode() {
             let rest = bytes.get(used..).unwrap_or_default();
             let before = framing;
@@ -236,12 +242,12 @@ impl Conn {
             }
             used += piece.used;
             self.payload_bytes += piece.body.len() as u64;
-            self.deliver(piece.body, until, into);
+            self.deliver(piece.body, until, receiver);
             if self.phase == Phase::Done {
                 break;
             }
             if is_compressed {
-                let output = self.decoded_bytes(into) - decoded;
+                let output = self.decoded_bytes(receiver) - decoded;
                 let is_low_expansion = output <= piece.body.len() as u64 * LOW_EXPANSION;
                 input_size = if is_low_expansion {
                     (input_size * 2).min(MAX_DECODE_INPUT)
@@ -255,11 +261,11 @@ impl Conn {
             decoder.input_size = input_size;
         }
         self.bytes_wire += used as u64;
-        into.wire(bytes.get(..used).unwrap_or(bytes));
+        receiver.wire(bytes.get(..used).unwrap_or(bytes));
         if self.phase != Phase::Done {
             self.phase = Phase::Body(framing);
             if framing.is_complete() && !self.has_more_to_decode() {
-                self.complete_body(into);
+                self.complete_body(receiver);
             } else if self.deadlines.count_bytes(used, now, &self.limits) {
                 self.stop(too_slow(&self.limits), Some(Truncated::Time));
             } else if self.deadlines.must_free_slot(now - self.first_byte, now, &self.limits) {
@@ -278,15 +284,15 @@ impl Conn {
     }
 
     /// Passes bytes of the body to the decoder, or to the receiver if the body has no content coding.
-    fn deliver(&mut self, payload: &[u8], until: u64, into: &mut dyn Receiver) {
+    fn deliver(&mut self, payload: &[u8], until: u64, receiver: &mut dyn Receiver) {
         match (self.body_use, &self.decoder) {
             (BodyUse::Drop | BodyUse::Raw, _) => {}
             (BodyUse::Decode, None) => {
                 self.bytes_body += payload.len() as u64;
-                into.body(payload);
+                receiver.body(payload);
             }
             (BodyUse::Decode, Some(_)) => {
-                self.decode(until, into, |decoder, quota, sink| decoder.push(payload, quota, sink));
+                self.decode(until, receiver, |decoder, quota, sink| decoder.push(payload, quota, sink));
             }
         }
     }
@@ -297,25 +303,25 @@ impl Conn {
     fn decode(
         &mut self,
         until: u64,
-        into: &mut dyn Receiver,
+        receiver: &mut dyn Receiver,
         run: impl FnOnce(&mut Decoder, &DecodeQuota, Emit<'_>) -> Result<(), DecodeStop>,
     ) {
-        let quota = DecodeQuota::new(self.max_body(), until.saturating_sub(self.decoded_bytes(into)).max(1));
+        let quota = DecodeQuota::new(self.max_body(), until.saturating_sub(self.decoded_bytes(receiver)).max(1));
         let Some(decoder) = &mut self.decoder else { return };
         let bytes_body = &mut self.bytes_body;
-        let mut emit = |into: &mut dyn Receiver, decoded: &[u8]| {
+        let mut emit = |receiver: &mut dyn Receiver, decoded: &[u8]| {
             *bytes_body += decoded.len() as u64;
-            into.body(decoded);
+            receiver.body(decoded);
             Ok(())
         };
-        let mut result = run(decoder, &quota, &mut |decoded| emit(into, decoded));
+        let mut result = run(decoder, &quota, &mut |decoded| emit(receiver, decoded));
         while result.is_ok() && decoder.memory_needed() > 0 {
             result = decoder.check_windows();
-            if result.is_err() || !into.reserve(decoder.memory_needed()) {
+            if result.is_err() || !receiver.reserve(decoder.memory_needed()) {
                 break;
             }
             decoder.grant_memory();
-            result = decoder.resume(&quota, &mut |decoded| emit(into, decoded));
+            result = decoder.resume(&quota, &mut |decoded| emit(receiver, decoded));
         }
         self.coding_defects.merge(decoder.coding_defects());
         self.handle_decode_result(result);
@@ -338,15 +344,15 @@ impl Conn {
     }
 
     /// Flushes the decoder at the end of the body, and ends the exchange.
-    fn complete_body(&mut self, into: &mut dyn Receiver) {
-        self.decode(u64::MAX, into, |decoder, quota, sink| decoder.finish(quota, sink));
+    fn complete_body(&mut self, receiver: &mut dyn Receiver) {
+        self.decode(u64::MAX, receiver, |decoder, quota, sink| decoder.finish(quota, sink));
         self.decoder = None;
         self.phase = Phase::Done;
     }
 
     /// Handles that the peer closed the connection. `cleanly` is false for a TLS connection without close_notify: then
     /// a body that ends with the connection may be truncated.
-    pub(super) fn peer_closed(&mut self, cleanly: bool, into: &mut dyn Receiver) {
+    pub(super) fn peer_closed(&mut self, cleanly: bool, receiver: &mut dyn Receiver) {
         match self.phase {
             Phase::Idle | Phase::Done => {}
             Phase::Head => {
@@ -357,7 +363,7 @@ impl Conn {
                 });
             }
             Phase::Body(framing) if framing.may_end_here() && (cleanly || framing != BodyFraming::UntilClose) => {
-                self.complete_body(into);
+                self.complete_body(receiver);
             }
             Phase::Body(framing) => {
                 let message = match framing {

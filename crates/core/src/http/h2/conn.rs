@@ -360,7 +360,7 @@ impl H2Conn {
 
     /// Whether this request still waits until the server allows another stream.
     pub fn is_waiting(&self, key: u32) -> bool {
-        self.index_of_key(key).and_then(|at| self.streams.get(at)).is_some_and(|stream| stream.id == WAITING)
+        self.index_of_key(key).and_then(|index| self.streams.get(index)).is_some_and(|stream| stream.id == WAITING)
     }
 
     /// What is needed next.
@@ -394,11 +394,11 @@ impl H2Conn {
     }
 
     /// Processes bytes read from the socket.
-    pub fn feed(&mut self, bytes: &[u8], now: Time, into: &mut dyn StreamEvents) {
+    pub fn feed(&mut self, bytes: &[u8], now: Time, events: &mut dyn StreamEvents) {
         self.last_read = now;
-        match self.read(bytes, now, into) {
+        match self.read(bytes, now, events) {
             Ok(()) => self.drain_or_reset_unwanted(now),
-            Err(fault) => self.stop(&fault, now, into),
+            Err(fault) => self.stop(&fault, now, events),
         }
     }
 
@@ -408,19 +408,19 @@ impl H2Conn {
     }
 
     /// The server closed the connection.
-    pub fn closed(&mut self, now: Time, into: &mut dyn StreamEvents) {
+    pub fn closed(&mut self, now: Time, events: &mut dyn StreamEvents) {
         let failure = Failure::new(ErrorKind::Reset, "the server closed the connection");
-        self.fail_all(&failure, now, into);
+        self.fail_all(&failure, now, events);
     }
 
     /// The socket failed.
-    pub fn broke(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
-        self.fail_all(failure, now, into);
+    pub fn broke(&mut self, failure: &Failure, now: Time, events: &mut dyn StreamEvents) {
+        self.fail_all(failure, now, events);
     }
 
     /// Fails all streams, because the connection is lost. A request that was never sent may be sent again. A repeatable
     /// request may be sent again too, if nothing of its response arrived and the connection worked before.
-    fn fail_all(&mut self, failure: &Failure, now: Time, into: &mut dyn StreamEvents) {
+    fn fail_all(&mut self, failure: &Failure, now: Time, events: &mut dyn StreamEvents) {
         self.is_over = true;
         self.reader = Reader::default();
         let has_served = self.has_served;
@@ -433,34 +433,34 @@ impl H2Conn {
             } else {
                 StreamFault::Failed(failure.clone())
             };
-            into.failed(key, stream.wire, fault, now);
+            events.failed(key, stream.wire, fault, now);
         }
     }
 
     /// Reports that the consumer has processed this many more bytes of a stream's body.
     pub fn consumed(&mut self, key: u32, bytes: usize) {
-        if let Some(at) = self.index_of_key(key) {
-            if let Some(stream) = self.streams.get_mut(at) {
+        if let Some(index) = self.index_of_key(key) {
+            if let Some(stream) = self.streams.get_mut(index) {
                 stream.window.consume(u32::try_from(bytes).unwrap_or(u32::MAX));
             }
-            self.grant(at);
+            self.grant(index);
         }
     }
 
     /// Replaces the usual limit on a stream's body.
     pub fn set_body_limit(&mut self, key: u32, body_limit: u64) {
-        if let Some(at) = self.index_of_key(key) {
-            if let Some(stream) = self.streams.get_mut(at) {
+        if let Some(index) = self.index_of_key(key) {
+            if let Some(stream) = self.streams.get_mut(index) {
                 // One byte more, as in `open`.
                 stream.window.set_body_limit(body_limit.saturating_add(1), stream.received);
             }
-            self.grant(at);
+            self.grant(index);
         }
     }
 
     /// Enlarges a stream's window if that is worth a frame and more data is expected.
-    pub(super) fn grant(&mut self, at: usize) {
-        let Some(stream) = self.streams.get_mut(at) else { return };
+    pub(super) fn grant(&mut self, index: usize) {
+        let Some(stream) = self.streams.get_mut(index) else { return };
         let is_large_enough = stream.key.is_none() || stream.body_left().is_some_and(|left| stream.window.covers(left));
         if stream.id == WAITING || is_large_enough || self.is_over {
             return;
@@ -473,7 +473,7 @@ impl H2Conn {
     /// Cancels a stream whose rest is not wanted: it is drained or reset. Returns the total size of its frames so far;
     /// 0 if there is no such stream.
     pub fn cancel(&mut self, key: u32, now: Time) -> u64 {
-        let Some(stream) = self.index_of_key(key).and_then(|at| self.streams.get_mut(at)) else { return 0 };
+        let Some(stream) = self.index_of_key(key).and_then(|index| self.streams.get_mut(index)) else { return 0 };
         let wire = stream.wire;
         stream.key = None;
         self.has_unwanted = true;
@@ -515,7 +515,7 @@ impl H2Conn {
     /// Data beyond the declared length makes the response malformed. Without the wait, the result would depend on how
     /// the bytes are split into reads.
     pub fn wait_for_end(&mut self, key: u32, now: Time) -> bool {
-        let stream = self.index_of_key(key).and_then(|at| self.streams.get_mut(at));
+        let stream = self.index_of_key(key).and_then(|index| self.streams.get_mut(index));
         let Some(stream) = stream.filter(|stream| stream.body_left() == Some(0)) else { return false };
         if stream.drain_until.is_never() {
             stream.drain_until = now + DRAIN_TIME;
@@ -536,7 +536,7 @@ impl H2Conn {
     }
 
     /// Resets cancelled streams whose rest did not arrive in time, and ends complete ones whose end did not.
-    pub fn expire(&mut self, now: Time, into: &mut dyn StreamEvents) {
+    pub fn expire(&mut self, now: Time, events: &mut dyn StreamEvents) {
         let Self { out, streams, stray_allowance, .. } = self;
         streams.retain(|stream| {
             let is_late = stream.drain_until <= now;
@@ -544,7 +544,7 @@ impl H2Conn {
                 *stray_allowance += u64::from(stream.window.available());
                 frame::push_reset(out, stream.id, code::CANCEL);
                 if let Some(key) = stream.key {
-                    into.end(key, stream.wire, now);
+                    events.end(key, stream.wire, now);
                 }
             }
             !is_late
@@ -580,28 +580,28 @@ impl H2Conn {
     /// Ends one stream and reports the fault to the receiver. If `reset` is an error code, also resets the stream.
     pub(super) fn fail_stream(
         &mut self,
-        at: usize,
+        index: usize,
         fault: StreamFault,
         reset: Option<u32>,
         now: Time,
-        into: &mut dyn StreamEvents,
+        events: &mut dyn StreamEvents,
     ) {
-        if at >= self.streams.len() {
+        if index >= self.streams.len() {
             return;
         }
-        let stream = self.streams.remove(at);
+        let stream = self.streams.remove(index);
         if let Some(code) = reset {
             self.stray_allowance += u64::from(stream.window.available());
             frame::push_reset(&mut self.out, stream.id, code);
         }
         if let Some(key) = stream.key {
-            into.failed(key, stream.wire, fault, now);
+            events.failed(key, stream.wire, fault, now);
         }
         self.open_waiting();
     }
 
     /// Ends the connection because of a fault of the server.
-    fn stop(&mut self, fault: &ConnFault, now: Time, into: &mut dyn StreamEvents) {
+    fn stop(&mut self, fault: &ConnFault, now: Time, events: &mut dyn StreamEvents) {
         // The server does not read the pending replies: drop them.
         if self.sent == 0 && self.out.len() > MAX_OUT {
             self.out.clear();
@@ -622,7 +622,7 @@ impl H2Conn {
                 let message = format!("the connection was ended because of another stream: {}", fault.why);
                 StreamFault::Failed(Failure::new(ErrorKind::Reset, message))
             };
-            into.failed(key, stream.wire, fault, now);
+            events.failed(key, stream.wire, fault, now);
         }
     }
 }

@@ -87,27 +87,27 @@ impl Frame {
 
 impl H2Conn {
     /// Parses frames until the bytes end.
-    pub(super) fn read(&mut self, bytes: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
+    pub(super) fn read(&mut self, bytes: &[u8], now: Time, events: &mut dyn StreamEvents) -> Checked {
         let mut rest = bytes;
         while !rest.is_empty() && !self.is_over {
             let Some(mut frame) = self.reader.frame.take() else {
-                rest = self.read_header(rest, now, into)?;
+                rest = self.read_header(rest, now, events)?;
                 continue;
             };
             let (piece, after) = rest.split_at(rest.len().min(frame.left as usize));
             rest = after;
-            self.read_payload(&mut frame, piece, now, into)?;
+            self.read_payload(&mut frame, piece, now, events)?;
             if frame.left > 0 {
                 self.reader.frame = Some(frame);
             } else {
-                self.end_frame(&frame, now, into)?;
+                self.end_frame(&frame, now, events)?;
             }
         }
         Ok(())
     }
 
     /// Reads bytes of a frame header. Returns the bytes after it.
-    fn read_header<'a>(&mut self, bytes: &'a [u8], now: Time, into: &mut dyn StreamEvents) -> Checked<&'a [u8]> {
+    fn read_header<'a>(&mut self, bytes: &'a [u8], now: Time, events: &mut dyn StreamEvents) -> Checked<&'a [u8]> {
         let received = usize::from(self.reader.header_len);
         let (piece, rest) = bytes.split_at(bytes.len().min(HEADER - received));
         for (slot, byte) in self.reader.header.iter_mut().skip(received).zip(piece) {
@@ -122,7 +122,7 @@ impl H2Conn {
         let header = FrameHeader::parse(self.reader.header);
         let frame = self.begin_frame(header, now)?;
         if frame.left == 0 {
-            self.end_frame(&frame, now, into)?;
+            self.end_frame(&frame, now, events)?;
         } else {
             self.reader.frame = Some(frame);
         }
@@ -202,7 +202,7 @@ impl H2Conn {
         if length < u32::from(prefix) {
             return fault(code::FRAME_SIZE_ERROR, "a frame that is too short for its flags");
         }
-        if let Some(open) = self.index_of(stream).and_then(|at| self.streams.get_mut(at)) {
+        if let Some(open) = self.index_of(stream).and_then(|index| self.streams.get_mut(index)) {
             open.wire += (HEADER + length as usize) as u64;
         }
         if kind == kind::DATA {
@@ -240,7 +240,7 @@ impl H2Conn {
         if let Some(grant) = self.window.grant() {
             frame::push_window_update(&mut self.out, 0, grant);
         }
-        let Some(open) = self.index_of(stream).and_then(|at| self.streams.get_mut(at)) else {
+        let Some(open) = self.index_of(stream).and_then(|index| self.streams.get_mut(index)) else {
             let Some(stray_allowance) = self.stray_allowance.checked_sub(u64::from(length)) else {
                 let (code, kind, why) = (code::STREAM_CLOSED, ErrorKind::Protocol, "data on a stream that has ended");
                 return Err(ConnFault { code, kind, why, stream: Some(stream), is_other_protocol: false });
@@ -258,7 +258,7 @@ impl H2Conn {
     }
 
     /// Processes a piece of a frame's payload.
-    fn read_payload(&mut self, frame: &mut Frame, piece: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
+    fn read_payload(&mut self, frame: &mut Frame, piece: &[u8], now: Time, events: &mut dyn StreamEvents) -> Checked {
         let mut piece = piece;
         frame.left -= piece.len() as u32;
         // Padding length and priority come first.
@@ -286,15 +286,15 @@ impl H2Conn {
         match frame.header.kind {
             kind::DATA => {
                 let content = content_of(frame, piece);
-                self.on_data(frame.header.stream, content, now, into);
+                self.on_data(frame.header.stream, content, now, events);
                 Ok(())
             }
             kind::HEADERS | kind::CONTINUATION => {
                 let content = content_of(frame, piece);
                 if frame.left == 0 && frame.header.has(flag::END_HEADERS) {
-                    return self.end_block(content, now, into);
+                    return self.end_block(content, now, events);
                 }
-                self.extend_block(content, into)
+                self.extend_block(content, events)
             }
             kind::SETTINGS => self.read_settings(frame, piece),
             _ => {
@@ -309,29 +309,29 @@ impl H2Conn {
     }
 
     /// Ends a frame whose payload is complete.
-    fn end_frame(&mut self, frame: &Frame, now: Time, into: &mut dyn StreamEvents) -> Checked {
+    fn end_frame(&mut self, frame: &Frame, now: Time, events: &mut dyn StreamEvents) -> Checked {
         let FrameHeader { kind, stream, length, .. } = frame.header;
         match kind {
             kind::DATA => {
-                if let Some(at) = self.index_of(stream) {
+                if let Some(index) = self.index_of(stream) {
                     if frame.header.has(flag::END_STREAM) {
-                        self.finish(at, now, into);
+                        self.finish(index, now, events);
                     } else {
-                        self.grant(at);
+                        self.grant(index);
                     }
                 }
             }
             // `read_payload` is not called for a frame with an empty payload.
             kind::HEADERS | kind::CONTINUATION if length == 0 && frame.header.has(flag::END_HEADERS) => {
-                self.end_block(&[], now, into)?;
+                self.end_block(&[], now, events)?;
             }
-            kind::RST_STREAM => self.on_reset(stream, frame.u32_at(0), now, into),
+            kind::RST_STREAM => self.on_reset(stream, frame.u32_at(0), now, events),
             kind::SETTINGS => self.end_settings(frame),
             kind::PING if !frame.header.has(flag::ACK) => {
                 frame::push(&mut self.out, kind::PING, flag::ACK, 0, frame.small());
             }
-            kind::GOAWAY => self.on_goaway(frame.u32_at(0) & LOWER_31_BITS, frame.u32_at(4), now, into),
-            kind::WINDOW_UPDATE => self.on_window_update(stream, frame.u32_at(0) & LOWER_31_BITS, now, into)?,
+            kind::GOAWAY => self.on_goaway(frame.u32_at(0) & LOWER_31_BITS, frame.u32_at(4), now, events),
+            kind::WINDOW_UPDATE => self.on_window_update(stream, frame.u32_at(0) & LOWER_31_BITS, now, events)?,
             _ => {}
         }
         Ok(())
@@ -339,7 +339,7 @@ impl H2Conn {
 
     /// Adds the bytes of padding back to the stream's window. Fails if most of the stream is padding.
     fn consume_padding(&mut self, stream: u32, bytes: u32) -> Checked {
-        let Some(open) = self.index_of(stream).and_then(|at| self.streams.get_mut(at)) else { return Ok(()) };
+        let Some(open) = self.index_of(stream).and_then(|index| self.streams.get_mut(index)) else { return Ok(()) };
         open.window.consume_padding(bytes);
         if open.key.is_none() || open.wire <= open.received.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
             return Ok(());
@@ -349,15 +349,15 @@ impl H2Conn {
     }
 
     /// Handles bytes of a body.
-    fn on_data(&mut self, id: u32, content: &[u8], now: Time, into: &mut dyn StreamEvents) {
+    fn on_data(&mut self, id: u32, content: &[u8], now: Time, events: &mut dyn StreamEvents) {
         if content.is_empty() {
             return;
         }
-        let Some(at) = self.index_of(id) else { return };
-        let Some(stream) = self.streams.get_mut(at) else { return };
+        let Some(index) = self.index_of(id) else { return };
+        let Some(stream) = self.streams.get_mut(index) else { return };
         if !stream.has_head {
             let failure = Failure::new(ErrorKind::Protocol, "a body before its head");
-            return self.fail_stream(at, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, into);
+            return self.fail_stream(index, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, events);
         }
         // Only as many bytes as the content-length declares are passed on. More are an error.
         let expected = stream.body_left().map_or(content.len(), |left| usize::try_from(left).unwrap_or(usize::MAX));
@@ -365,33 +365,33 @@ impl H2Conn {
         stream.received += fitting.len() as u64;
         stream.set_body_left(stream.body_left().map(|left| left - fitting.len() as u64));
         let taken = match stream.key {
-            Some(key) if !fitting.is_empty() => into.data(key, fitting, now).min(fitting.len()),
+            Some(key) if !fitting.is_empty() => events.data(key, fitting, now).min(fitting.len()),
             _ => fitting.len(),
         };
         stream.window.consume(taken as u32);
-        self.detach_if_satisfied(at, into);
+        self.detach_if_satisfied(index, events);
         if fitting.len() < content.len() {
             let failure = Failure::new(ErrorKind::Protocol, "more bytes than the content-length");
-            self.fail_stream(at, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, into);
+            self.fail_stream(index, StreamFault::Failed(failure), Some(code::PROTOCOL_ERROR), now, events);
         }
     }
 
     /// Removes the key of a stream if its receiver needs nothing more of it.
-    fn detach_if_satisfied(&mut self, at: usize, into: &mut dyn StreamEvents) {
-        let Some(stream) = self.streams.get_mut(at) else { return };
+    fn detach_if_satisfied(&mut self, index: usize, events: &mut dyn StreamEvents) {
+        let Some(stream) = self.streams.get_mut(index) else { return };
         let is_complete = stream.body_left() == Some(0);
-        if stream.key.is_some_and(|key| into.is_satisfied(key, stream.wire, is_complete)) {
+        if stream.key.is_some_and(|key| events.is_satisfied(key, stream.wire, is_complete)) {
             stream.key = None;
             (self.has_unwanted, self.has_served) = (true, true);
         }
     }
 
     /// Handles the end of a stream.
-    fn finish(&mut self, at: usize, now: Time, into: &mut dyn StreamEvents) {
-        if at >= self.streams.len() {
+    fn finish(&mut self, index: usize, now: Time, events: &mut dyn StreamEvents) {
+        if index >= self.streams.len() {
             return;
         }
-        let stream = self.streams.remove(at);
+        let stream = self.streams.remove(index);
         if stream.has_unsent_body() {
             // The response is complete, so the server does not need the rest of the request.
             frame::push_reset(&mut self.out, stream.id, code::CANCEL);
@@ -400,14 +400,14 @@ impl H2Conn {
             match stream.body_left() {
                 _ if !stream.has_head => {
                     let failure = Failure::new(ErrorKind::Protocol, "a stream that ended without a final head");
-                    into.failed(key, stream.wire, StreamFault::Failed(failure), now);
+                    events.failed(key, stream.wire, StreamFault::Failed(failure), now);
                 }
                 Some(left @ 1..) => {
                     let message = format!("the stream ended {left} bytes before the content-length");
                     let fault = StreamFault::Failed(Failure::new(ErrorKind::Protocol, message));
-                    into.failed(key, stream.wire, fault, now);
+                    events.failed(key, stream.wire, fault, now);
                 }
-                _ => into.end(key, stream.wire, now),
+                _ => events.end(key, stream.wire, now),
             }
         }
         self.has_served = true;
@@ -415,10 +415,10 @@ impl H2Conn {
     }
 
     /// Stores a part of a header block. Skips the block if it is too long, or if its stream is unwanted.
-    fn extend_block(&mut self, content: &[u8], into: &mut dyn StreamEvents) -> Checked {
+    fn extend_block(&mut self, content: &[u8], events: &mut dyn StreamEvents) -> Checked {
         let limit = self.limits.max_head;
         let Some(id) = self.reader.block.as_ref().map(|block| block.stream) else { return Ok(()) };
-        let key = self.index_of(id).and_then(|at| self.streams.get(at)).and_then(|stream| stream.key);
+        let key = self.index_of(id).and_then(|index| self.streams.get(index)).and_then(|stream| stream.key);
         let Some(block) = &mut self.reader.block else { return Ok(()) };
         if let Some(key) = key
             && block.skipped == 0
@@ -427,7 +427,7 @@ impl H2Conn {
             block.bytes.extend_from_slice(content);
             if block.bytes.len() > FREE_HEAD {
                 if block.charge.is_none() {
-                    block.charge = into.new_head_charge(key);
+                    block.charge = events.new_head_charge(key);
                 }
                 if let Some(charge) = &mut block.charge {
                     charge.resize(block.bytes.capacity());
@@ -447,23 +447,23 @@ impl H2Conn {
     }
 
     /// Handles a complete header block. `last` is its last part, which is not stored yet.
-    fn end_block(&mut self, last: &[u8], now: Time, into: &mut dyn StreamEvents) -> Checked {
+    fn end_block(&mut self, last: &[u8], now: Time, events: &mut dyn StreamEvents) -> Checked {
         let has_earlier_part =
             self.reader.block.as_ref().is_some_and(|block| !block.bytes.is_empty() || block.skipped > 0);
         if has_earlier_part {
-            self.extend_block(last, into)?;
+            self.extend_block(last, events)?;
         }
         let Some(block) = self.reader.block.take() else { return Ok(()) };
         let bytes = if has_earlier_part { &block.bytes } else { last };
-        let Some(at) = self.index_of(block.stream) else {
+        let Some(index) = self.index_of(block.stream) else {
             // This stream was reset or has ended. Decoding has no state, so the block can be skipped.
             return Ok(());
         };
         let limit = self.limits.max_head;
-        let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(index) else { return Ok(()) };
         if stream.key.is_none() {
             if block.ends_stream {
-                self.finish(at, now, into);
+                self.finish(index, now, events);
             }
             return Ok(());
         }
@@ -489,13 +489,13 @@ impl H2Conn {
                     stream.has_head = head.status >= 200;
                     stream.set_body_left(head.content_length);
                     if let Some(key) = stream.key {
-                        into.head(key, &head.text, now);
+                        events.head(key, &head.text, now);
                     }
                 }
                 if block.ends_stream {
-                    self.finish(at, now, into);
+                    self.finish(index, now, events);
                 } else {
-                    self.detach_if_satisfied(at, into);
+                    self.detach_if_satisfied(index, events);
                 }
                 Ok(())
             }
@@ -503,7 +503,7 @@ impl H2Conn {
                 // If the server has already ended the stream, no reset is sent.
                 let code = if failure.kind == ErrorKind::Protocol { code::PROTOCOL_ERROR } else { code::CANCEL };
                 let reset = (!block.ends_stream).then_some(code);
-                self.fail_stream(at, StreamFault::Failed(failure), reset, now, into);
+                self.fail_stream(index, StreamFault::Failed(failure), reset, now, events);
                 Ok(())
             }
             Err(HeadFault::Compression(why)) => {
@@ -564,9 +564,9 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    fn on_reset(&mut self, id: u32, code: u32, now: Time, into: &mut dyn StreamEvents) {
-        let Some(at) = self.index_of(id) else { return };
-        let is_repeatable = self.streams.get(at).is_some_and(|stream| stream.is_repeatable);
+    fn on_reset(&mut self, id: u32, code: u32, now: Time, events: &mut dyn StreamEvents) {
+        let Some(index) = self.index_of(id) else { return };
+        let is_repeatable = self.streams.get(index).is_some_and(|stream| stream.is_repeatable);
         let message = format!("the server reset the stream: {}", frame::code_name(code));
         let fault = match code {
             // A repeatable request fails instead: the retry of a failed request waits, which reduces the server's load.
@@ -577,11 +577,11 @@ impl H2Conn {
             }
             _ => StreamFault::Failed(Failure::new(ErrorKind::Protocol, message)),
         };
-        self.fail_stream(at, fault, None, now, into);
+        self.fail_stream(index, fault, None, now, events);
     }
 
     /// The server will not process streams after `last`.
-    fn on_goaway(&mut self, last: u32, code: u32, now: Time, into: &mut dyn StreamEvents) {
+    fn on_goaway(&mut self, last: u32, code: u32, now: Time, events: &mut dyn StreamEvents) {
         self.is_closing = true;
         self.last_processed = Some(self.last_processed.map_or(last, |before| before.min(last)));
         let message = format!("the server ended the connection: {}", frame::code_name(code));
@@ -597,11 +597,11 @@ impl H2Conn {
                 }
                 _ => StreamFault::Unprocessed(Failure::new(ErrorKind::Protocol, message.clone())),
             };
-            into.failed(key, stream.wire, fault, now);
+            events.failed(key, stream.wire, fault, now);
         }
     }
 
-    fn on_window_update(&mut self, id: u32, increment: u32, now: Time, into: &mut dyn StreamEvents) -> Checked {
+    fn on_window_update(&mut self, id: u32, increment: u32, now: Time, events: &mut dyn StreamEvents) -> Checked {
         if id == 0 {
             return match self.send_window.checked_add(increment) {
                 _ if increment == 0 => fault(code::PROTOCOL_ERROR, "a window update of 0"),
@@ -614,8 +614,8 @@ impl H2Conn {
             };
         }
         let initial = self.initial_send_window;
-        let Some(at) = self.index_of(id) else { return Ok(()) };
-        let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
+        let Some(index) = self.index_of(id) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(index) else { return Ok(()) };
         let delta = i64::from(stream.send_delta) + i64::from(increment);
         let (code, why) = if increment == 0 {
             (code::PROTOCOL_ERROR, "a window update of 0")
@@ -627,7 +627,7 @@ impl H2Conn {
             return Ok(());
         };
         let fault = StreamFault::Failed(Failure::new(ErrorKind::Protocol, why));
-        self.fail_stream(at, fault, Some(code), now, into);
+        self.fail_stream(index, fault, Some(code), now, events);
         Ok(())
     }
 }

@@ -78,6 +78,7 @@ impl Undecided {
         if self.conn.is_handshaking() {
             return None;
         }
+        // Without TLS there is no negotiation: with `--http 2`, the connection starts with HTTP/2 at once.
         let is_http2 = if self.conn.is_tls() { self.conn.alpn() == Some(b"h2") } else { self.is_http2_required };
         Some(match (is_http2, self.is_http2_required) {
             (true, _) => Decision::Http2,
@@ -93,7 +94,7 @@ impl Undecided {
             Decision::Http1 => self.queue.pop().map(|page| Completed::Retry(page.into_job_for(LaneHttp::Single))),
             Decision::Failed => {
                 if self.page.is_some() && !self.conn.has_failed() {
-                    let message = "the server does not speak HTTP/2, and --http 2 does not fall back";
+                    let message = "the server does not support HTTP/2, which --http 2 requires";
                     self.conn.refuse(Failure::new(ErrorKind::Protocol, message));
                 }
                 let peer = self.conn.peer;
@@ -102,7 +103,8 @@ impl Undecided {
                 }
                 let page = self.page.take()?;
                 let (end, is_tls) = (self.conn.end(), self.conn.is_tls());
-                Some(Completed::Visit(page.finish(end, peer, is_tls, || None, now)))
+                let no_tls_info = || None;
+                Some(Completed::Visit(page.finish(end, peer, is_tls, no_tls_info, now)))
             }
         }
     }

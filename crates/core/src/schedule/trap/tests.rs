@@ -329,9 +329,12 @@ fn long_links_are_limited_by_the_credits_of_their_site() {
         crawl.page(0, "http://h.example/p/1", 3, Some((number, number)), &links);
     }
     let each = 2_024 + "http://h.example//10/10".len();
-    let paid = (256 * 4_096 + 50 * (4 * 5_000 + 16_384)) / each;
+    let credited = (256 * 4_096 + 50 * (4 * 5_000 + 16_384)) / each;
     let known = crawl.known.len();
-    assert!((paid..=paid + 50).contains(&known), "{known} links were followed, {paid} are paid for");
+    assert!(
+        (credited..=credited + 50).contains(&known),
+        "{known} links were followed, {credited} are covered by credits"
+    );
     let cut = &crawl.traps.cuts()[0];
     assert_eq!((cut.rule, cut.left), (TrapRule::LogBytes, 5_000 - known as u64));
 }

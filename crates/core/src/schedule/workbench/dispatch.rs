@@ -45,8 +45,8 @@ impl Workbench {
             }
             self.wake_crowded(now);
             let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
-                let Some(check) = self.lift_unused_reserve(now) else { continue };
-                let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time).min(check);
+                let Some(next_check) = self.lift_unused_reserve(now) else { continue };
+                let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time).min(next_check);
                 let due = if self.queues.has_unproven() {
                     due.min(self.close_slow_responses(now))
                 } else {
@@ -67,8 +67,8 @@ impl Workbench {
             if self.queue_if_reserved(Ready { lane, weight, seq }, now) {
                 continue;
             }
-            let is_slow = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
-            if self.is_crowded(now) && self.lanes.get(&lane).is_some_and(|entry| is_slow(entry)) {
+            let holds_slots_long = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
+            if self.is_crowded(now) && self.lanes.get(&lane).is_some_and(|entry| holds_slots_long(entry)) {
                 if let Some(entry) = self.lanes.get_mut(&lane) {
                     entry.wait = WaitState::Crowded;
                     self.queues.insert_crowded(lane);
@@ -143,6 +143,7 @@ impl Workbench {
         let lane = &mut self.lanes.get_mut(&id)?.lane;
         lane.pace.started(now);
         let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);
+        // The first job after a lookup reports how long the lookup took.
         let dns = match &mut lane.addresses {
             Addresses::Known { took, .. } => took.take(),
             _ => None,

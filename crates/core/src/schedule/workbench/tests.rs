@@ -440,18 +440,18 @@ fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time
 fn the_local_limit_leaves_slots_for_slower_hosts() {
     let mut bench = bench(|config| (config.pace, config.per_host) = (Pace::Steady, None));
     stock_all(&mut bench, &[(900, &["93.184.216.1"]), (900, &["93.184.216.2"])]);
-    let (mut under_way, mut most, mut now) = ([0_usize; 2], [0; 2], 0);
+    let (mut in_flight, mut largest, mut now) = ([0_usize; 2], [0; 2], 0);
     // Pages of both lanes wait here for ten milliseconds before and after the fetch: lane 0 responds at once, and
     // lane 1 takes a tenth of a second.
     let mut jobs: VecDeque<(u64, u64, Job)> = VecDeque::new();
     for round in 0..200 {
         for job in fetches(&mut bench, at(now)) {
             let took = [0, 100][job.lane.index()];
-            under_way[job.lane.index()] += 1;
+            in_flight[job.lane.index()] += 1;
             jobs.push_back((now, took, job));
         }
         if round >= 150 {
-            most = [0, 1].map(|lane| under_way[lane].max(most[lane]));
+            largest = [0, 1].map(|lane| in_flight[lane].max(largest[lane]));
         }
         now += 10;
         for _ in 0..jobs.len() {
@@ -459,12 +459,12 @@ fn the_local_limit_leaves_slots_for_slower_hosts() {
             if now < taken + 20 + took {
                 jobs.push_back((taken, took, job));
             } else {
-                under_way[job.lane.index()] -= 1;
+                in_flight[job.lane.index()] -= 1;
                 answered(&mut bench, job, at(taken + 10), took, at(now));
             }
         }
     }
-    assert_eq!(most, [1, 6], "pages on this machine at a time");
+    assert_eq!(largest, [1, 6], "pages on this machine at a time");
 }
 
 #[test]
