@@ -372,8 +372,8 @@ impl Layer {
         }
     }
 
-    /// The number of bytes needed to identify a stream. The first stream may be plain text, which needs more bytes than a
-    /// magic number.
+    /// The number of bytes needed to identify a stream. The first stream may be plain text, which needs more bytes than
+    /// a magic number.
     fn bytes_to_identify(&self) -> usize {
         match (self.coding, self.has_ended_stream) {
             (Coding::Gzip, false) | (Coding::Zstd, _) => PEEK,

@@ -75,8 +75,8 @@ impl ReadDeadlines {
         is_slow
     }
 
-    /// Whether a body must end because it is slow and other requests wait for its slot. `age` is the time since the first
-    /// byte of the response. If so, the quota of slow responses is decremented.
+    /// Whether a body must end because it is slow and other requests wait for its slot. `age` is the time since the
+    /// first byte of the response. If so, the quota of slow responses is decremented.
     pub(super) fn must_free_slot(&self, age: Duration, now: Time, limits: &Limits) -> bool {
         must_free_slot(self.window_bytes, now - self.window_start, age, limits)
     }

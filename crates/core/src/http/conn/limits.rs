@@ -37,8 +37,8 @@ impl SlowResponseQuota {
             && age.as_micros() >= u128::from(self.0.patience.load(Ordering::Relaxed))
     }
 
-    /// Returns whether the caller's slow response, whose first byte arrived `age` ago, must be closed. If so, decrements
-    /// the number.
+    /// Returns whether the caller's slow response, whose first byte arrived `age` ago, must be closed. If so,
+    /// decrements the number.
     pub fn take(&self, age: Duration) -> bool {
         let decrement = |responses: usize| responses.checked_sub(1);
         self.applies_to(age) && self.0.responses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()

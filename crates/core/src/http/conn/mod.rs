@@ -202,7 +202,9 @@ pub struct Conn {
     body_use: BodyUse,
     decoder: Option<Box<Decoder>>,
     deadlines: ReadDeadlines,
+    /// When the first byte of the response arrived; [`Time::NEVER`] before that.
     first_byte: Time,
+    /// See [`ExchangeEnd::bytes_wire`] and [`ExchangeEnd::bytes_body`].
     bytes_wire: u64,
     bytes_body: u64,
     /// Size of the body before decoding, without framing.
@@ -320,7 +322,7 @@ impl Conn {
         }
     }
 
-    /// Marks the request as HEAD. For a request that was sent over HTTP/2, which `request` does not see.
+    /// Marks the request as HEAD. Needed for HTTP/2, where the request is sent as frames and `request` gets no bytes.
     pub(in crate::http) fn set_head_request(&mut self) {
         self.is_head_request = true;
     }
@@ -485,13 +487,13 @@ impl Conn {
             None => self.process_response(bytes, until, now, receiver),
             Some(mut tls) => {
                 let used = self.decrypt(&mut tls, bytes, until, now, receiver);
-                let closed = tls.is_closed_cleanly();
+                let is_closed_cleanly = tls.is_closed_cleanly();
                 self.tls = Some(tls);
                 self.note_if_sent(now);
                 match used {
                     Err(failure) => self.connection_lost(failure),
                     Ok(used) if used < bytes.len() || self.has_more() => return used,
-                    Ok(_) if closed => self.peer_closed(true, receiver),
+                    Ok(_) if is_closed_cleanly => self.peer_closed(is_closed_cleanly, receiver),
                     Ok(_) => {}
                 }
                 bytes.len()
@@ -525,7 +527,9 @@ impl Conn {
             };
             self.stop(Some(Failure::new(ErrorKind::Reset, message)), None);
         }
-        self.peer_closed(!self.is_tls(), receiver);
+        // Over TLS, a close without close_notify may be an attack that truncates the body.
+        let cleanly = !self.is_tls();
+        self.peer_closed(cleanly, receiver);
     }
 
     /// The socket failed.

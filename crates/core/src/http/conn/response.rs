@@ -66,7 +66,7 @@ impl Conn {
         if !self.has_more_to_decode() {
             return;
         }
-        self.decode(until, receiver, |decoder, quota, sink| decoder.resume(quota, sink));
+        self.decode(until, receiver, |decoder, quota, out| decoder.resume(quota, out));
         if let Phase::Body(framing) = self.phase
             && framing.is_complete()
             && !self.has_more_to_decode()
@@ -104,6 +104,7 @@ impl Conn {
             }
         }
         let Some(end) = head::end_of_head(&partial.bytes, before) else {
+            // A head that is too long is refused with the error of the parser.
             let fault = if partial.bytes.len() > self.limits.max_head {
                 Head::parse(&partial.bytes, &self.limits).err()
             } else {
@@ -292,7 +293,7 @@ impl Conn {
                 receiver.body(payload);
             }
             (BodyUse::Decode, Some(_)) => {
-                self.decode(until, receiver, |decoder, quota, sink| decoder.push(payload, quota, sink));
+                self.decode(until, receiver, |decoder, quota, out| decoder.push(payload, quota, out));
             }
         }
     }
@@ -345,7 +346,7 @@ impl Conn {
 
     /// Flushes the decoder at the end of the body, and ends the exchange.
     fn complete_body(&mut self, receiver: &mut dyn Receiver) {
-        self.decode(u64::MAX, receiver, |decoder, quota, sink| decoder.finish(quota, sink));
+        self.decode(u64::MAX, receiver, |decoder, quota, out| decoder.finish(quota, out));
         self.decoder = None;
         self.phase = Phase::Done;
     }
@@ -409,8 +410,8 @@ impl Conn {
         self.is_unusable = true;
     }
 
-    /// Ends the exchange early. Only the first failure is kept. While an unwanted body is discarded, failures are
-    /// ignored.
+    /// Ends the exchange early. `truncated` is `None` if there is no usable body. Only the first failure is kept. While
+    /// an unwanted body is discarded, failures are ignored.
     pub(super) fn stop(&mut self, failure: Option<Failure>, truncated: Option<Truncated>) {
         if self.failure.is_none() && self.body_use != BodyUse::Drop {
             self.failure = failure.map(Box::new);

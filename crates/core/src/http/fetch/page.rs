@@ -183,8 +183,8 @@ impl Page {
     pub(in crate::http) fn extend_rest(&mut self, bytes: &[u8]) {
         if let Some(response) = &mut self.response {
             let budget = &self.rules.budget;
-            let empty = || Box::new(HeldRest { bytes: Vec::new(), charge: budget.hold_for(MemoryPart::Bodies) });
-            let rest = response.rest.get_or_insert_with(empty);
+            let new_rest = || Box::new(HeldRest { bytes: Vec::new(), charge: budget.hold_for(MemoryPart::Bodies) });
+            let rest = response.rest.get_or_insert_with(new_rest);
             rest.bytes.extend_from_slice(bytes);
             rest.charge.resize(rest.bytes.capacity());
         }

@@ -29,6 +29,7 @@ const MAX_UNPROCESSED: u8 = 3;
 /// The receive window of a stream is at most one 64th of the budget for bodies. With a concurrency above 32 it is
 /// smaller, so that the full windows of all streams together take at most half of the budget.
 const BUDGET_SHARE: u64 = 64;
+/// The receive window of a stream is at most this, however large the budget is.
 const MAX_WINDOW: u64 = 1 << 20;
 
 /// How often deadlines are checked while bytes arrive. Deadlines are then extended by this time, because bytes of the
@@ -49,7 +50,7 @@ pub(super) struct Streams {
     /// Completed jobs that `finished` has not returned yet.
     results: Vec<Completed>,
     slot: SlotKey,
-    key: ConnKey,
+    conn_key: ConnKey,
     /// When the connection is closed, if it stays idle.
     expires: Time,
     /// The time of the last event.
@@ -98,7 +99,7 @@ struct StreamEnd {
 
 impl Streams {
     /// Takes over a connection after its TLS handshake, if any.
-    pub(super) fn new(mut conn: Conn, rules: &Rules, (slot, key): (SlotKey, ConnKey), now: Time) -> Self {
+    pub(super) fn new(mut conn: Conn, rules: &Rules, (slot, conn_key): (SlotKey, ConnKey), now: Time) -> Self {
         let divisor = BUDGET_SHARE.max(2 * rules.concurrency as u64);
         let window = (rules.budget.limit() / divisor).min(MAX_WINDOW) as u32;
         let limits = Arc::clone(&rules.limits);
@@ -112,7 +113,7 @@ impl Streams {
             unsent: Vec::new(),
             results: Vec::new(),
             slot,
-            key,
+            conn_key,
             expires: Time::NEVER,
             now,
             check_at: now,
@@ -179,7 +180,7 @@ impl Streams {
     }
 
     pub(super) fn key(&self) -> Option<ConnKey> {
-        self.h2.accepts().then_some(self.key)
+        self.h2.accepts().then_some(self.conn_key)
     }
 
     pub(super) fn finished(&mut self) -> Option<Completed> {
@@ -301,6 +302,7 @@ impl Streams {
             tls.wrote(written);
         }
         self.collect_completed(self.now);
+        // Streams that were cancelled just now may have added output.
         self.h2.take_output();
     }
 
@@ -321,9 +323,9 @@ impl Streams {
             let Some(stream) = self.streams.get(key).filter(|stream| stream.deadline() <= now) else { continue };
             stream.page.catching_panics(&mut stream.conn, |conn, page| conn.expire(now, page));
             if stream.conn.step() == Step::Done {
-                let is_silent = !stream.page.has_response();
+                let has_no_response = !stream.page.has_response();
                 self.streams.touched.push(key);
-                if is_silent {
+                if has_no_response {
                     self.h2.retire_if_silent(self.limits.idle, now);
                 }
             }
@@ -359,7 +361,7 @@ impl Streams {
         self.now = now;
         let was_busy = self.streams.count > 0;
         for key in std::mem::take(&mut self.streams.touched) {
-            let limit = self.h2.stream_limit();
+            let max_streams = self.h2.stream_limit();
             let Some(stream) = self.streams.get(key) else { continue };
             if let Some(body_limit) = stream.conn.custom_body_limit()
                 && !std::mem::replace(&mut stream.is_limit_set, true)
@@ -391,7 +393,7 @@ impl Streams {
             let has_processed = self.h2.has_processed();
             let mut result = stream.into_result(end, self.peer, tls.map(|tls| &**tls), has_processed, now);
             if let Completed::Visit(visit) = &mut result {
-                visit.message.streams = limit;
+                visit.message.streams = max_streams;
             }
             self.results.push(result);
         }
