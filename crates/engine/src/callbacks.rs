@@ -34,7 +34,7 @@ use crate::worker::{JOB_BUFFER_CAPACITY, READ_BUFFER_SIZE, Worker};
 pub fn run(worker: Worker) -> io::Result<()> {
     let mut table = Table::new(worker)?;
     table.worker.report_ready();
-    let (mut events, mut late, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut events, mut late_tokens, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         // 1. Everything that can be done without waiting is done. Send the visits to the keeper, then wait.
         table.worker.visit_sender.send();
@@ -49,8 +49,8 @@ pub fn run(worker: Worker) -> io::Result<()> {
 
         // 3. Deadlines that have passed.
         let now = table.worker.clock.now();
-        late.extend(table.alarms.range(..=(now, usize::MAX)).map(|(_, token)| *token));
-        for token in late.drain(..) {
+        late_tokens.extend(table.alarms.range(..=(now, usize::MAX)).map(|(_, token)| *token));
+        for token in late_tokens.drain(..) {
             table.clear_alarm(token);
             table.call(token, Cause::Late);
         }
@@ -104,7 +104,7 @@ enum State {
     /// Boxed to keep the other states small: this state is large, and it does not last long.
     Connecting(Box<Connecting<TcpStream>>),
     Open(Open),
-    /// Only while a callback holds the state.
+    /// A callback holds the state.
     Taken,
 }
 
@@ -307,7 +307,7 @@ impl Table {
             return !session.is_idle();
         }
         let Self { resources, entries, .. } = self;
-        let oldest = resources.evict_if_full(|token| is_idle(entries, *token));
+        let oldest = resources.to_evict_if_full(|token| is_idle(entries, *token));
         if let Some(idle) = oldest.and_then(|slot| resources.pool().remove(slot)) {
             self.remove(idle);
         }
@@ -383,7 +383,7 @@ impl Table {
     /// Closes idle connections while file descriptors are short: another worker may need them.
     fn evict_if_short(&mut self, now: Time) {
         let Self { resources, entries, alarms, .. } = self;
-        while let Some(slot) = resources.evict_if_short(now, |token| is_idle(entries, *token)) {
+        while let Some(slot) = resources.to_evict_if_short(now, |token| is_idle(entries, *token)) {
             if let Some(token) = resources.pool().remove(slot) {
                 remove(entries, alarms, token);
             }

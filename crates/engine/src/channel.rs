@@ -222,10 +222,10 @@ mod tests {
         assert_eq!(job_queue.wait(&mut received, Some(Duration::from_millis(1))), None);
         assert!(received.is_empty());
         let sender = job_queue.clone();
-        let other = thread::spawn(move || sender.send(&mut vec![7]));
+        let sending_thread = thread::spawn(move || sender.send(&mut vec![7]));
         assert_eq!(job_queue.wait(&mut received, None), None);
         assert_eq!(received, [7]);
-        other.join().unwrap();
+        sending_thread.join().unwrap();
     }
 
     #[test]

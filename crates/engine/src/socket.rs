@@ -148,8 +148,8 @@ mod tests {
         wait_writable([&socket].into_iter(), Duration::from_secs(5)).unwrap();
         assert!(connected(&socket).unwrap());
         assert!(is_reusable(&socket));
-        let mut far = listener.accept().unwrap().0;
-        far.write_all(b"!").unwrap();
+        let mut peer = listener.accept().unwrap().0;
+        peer.write_all(b"!").unwrap();
         socket.set_nonblocking(false).unwrap();
         socket.peek(&mut [0]).unwrap();
         assert!(!is_reusable(&socket));

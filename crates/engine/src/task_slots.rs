@@ -111,7 +111,7 @@ impl TaskSlots {
             if !resources.may_keep(slot, now) {
                 return if session.is_idle() { Poll::Ready(SlotEvent::Evicted) } else { Poll::Pending };
             }
-            let oldest = resources.evict_if_full(TaskSlot::may_evict);
+            let oldest = resources.to_evict_if_full(TaskSlot::may_evict);
             if let Some(oldest) = oldest.and_then(|oldest| resources.pool().get_mut(oldest)) {
                 oldest.evict();
             }
@@ -160,7 +160,7 @@ impl TaskSlots {
     /// Evicts idle connections while file descriptors are short, so that other workers can open sockets.
     pub fn evict_if_short(&self, now: Time) {
         let mut resources = self.0.borrow_mut();
-        while let Some(slot) = resources.evict_if_short(now, TaskSlot::may_evict) {
+        while let Some(slot) = resources.to_evict_if_short(now, TaskSlot::may_evict) {
             if let Some(slot) = resources.pool().get_mut(slot) {
                 slot.evict();
             }
@@ -294,11 +294,12 @@ mod tests {
         let worker = worker();
         let (slots, cx) = (TaskSlots::new(&worker), Context::from_waker(Waker::noop()));
         // With one fetch at a time there is room for 256 idle connections.
-        let mut all: Vec<_> = (0..257).map(|lane| (idle_session(&worker, lane), None)).collect();
-        for (session, pooled) in &mut all {
+        let mut sessions: Vec<_> = (0..257).map(|lane| (idle_session(&worker, lane), None)).collect();
+        for (session, pooled) in &mut sessions {
             assert!(slots.poll(session, pooled, Time::ZERO, &cx).is_pending());
         }
-        let evicted = all.iter_mut().map(|(session, pooled)| slots.poll(session, pooled, Time::ZERO, &cx).is_ready());
+        let evicted =
+            sessions.iter_mut().map(|(session, pooled)| slots.poll(session, pooled, Time::ZERO, &cx).is_ready());
         assert_eq!(evicted.collect::<Vec<_>>(), (0..257).map(|lane| lane == 0).collect::<Vec<_>>());
     }
 
@@ -306,23 +307,23 @@ mod tests {
     fn workers_share_one_limit_of_idle_connections() {
         let (busy, other) = (worker(), worker());
         let other = Worker { idle_limit: busy.idle_limit.clone(), ..other };
-        let (slots, others) = (TaskSlots::new(&busy), TaskSlots::new(&other));
+        let (busy_slots, other_slots) = (TaskSlots::new(&busy), TaskSlots::new(&other));
         let cx = Context::from_waker(Waker::noop());
-        let enter = |slots: &TaskSlots, worker: &Worker, lanes: std::ops::Range<u32>| -> Vec<_> {
-            let mut all: Vec<_> = lanes.map(|lane| (idle_session(worker, lane), None)).collect();
-            for (session, pooled) in &mut all {
+        let add_sessions = |slots: &TaskSlots, worker: &Worker, lanes: std::ops::Range<u32>| -> Vec<_> {
+            let mut sessions: Vec<_> = lanes.map(|lane| (idle_session(worker, lane), None)).collect();
+            for (session, pooled) in &mut sessions {
                 assert!(slots.poll(session, pooled, Time::ZERO, &cx).is_pending());
             }
-            all
+            sessions
         };
-        let _kept = enter(&slots, &busy, 0..200);
-        let mut all = enter(&others, &other, 0..60);
-        let evicted = all.iter_mut().filter_map(|(session, pooled)| {
-            others.poll(session, pooled, Time::ZERO, &cx).is_ready().then(|| others.remove(pooled))
+        let _kept = add_sessions(&busy_slots, &busy, 0..200);
+        let mut sessions = add_sessions(&other_slots, &other, 0..60);
+        let evicted = sessions.iter_mut().filter_map(|(session, pooled)| {
+            other_slots.poll(session, pooled, Time::ZERO, &cx).is_ready().then(|| other_slots.remove(pooled))
         });
         assert_eq!(evicted.count(), 4, "256 in total");
         assert!(busy.idle_limit.is_full());
-        drop((slots, others));
+        drop((busy_slots, other_slots));
         assert_eq!(busy.idle_limit.bytes(), 0);
     }
 

@@ -68,7 +68,7 @@ impl Worker {
     pub fn report_file_shortage(&self, now: Time) {
         self.file_shortage.report(now);
         self.notices.add("files", || {
-            "the system has no more files for sockets: fetches wait until others end \
+            "the system has no more file descriptors for sockets: fetches wait until others end \
              (raise `ulimit -n`, or lower --concurrency)"
                 .to_owned()
         });

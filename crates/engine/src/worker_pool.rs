@@ -131,8 +131,8 @@ impl FromStr for EngineKind {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
-        known.ok_or_else(|| format!("{name:?} is not an engine: tokio, coroutines, callbacks, threads or uring"))
+        let engine = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
+        engine.ok_or_else(|| format!("{name:?} is not an engine: tokio, coroutines, callbacks, threads or uring"))
     }
 }
 
@@ -141,7 +141,7 @@ pub struct WorkerPool {
     kind: EngineKind,
     workers: Vec<(JobQueue, JoinHandle<io::Result<()>>)>,
     /// One receiver per worker, for the message that it has started.
-    ready: Vec<mpsc::Receiver<()>>,
+    ready_receivers: Vec<mpsc::Receiver<()>>,
     notices: Notices,
     /// How many fetches the system's limits allow at once.
     capacity: usize,
@@ -153,10 +153,10 @@ impl WorkerPool {
     pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, visit_sender: &VisitSender) -> io::Result<Self> {
         let (notices, capacity) = (Notices::default(), kind.max_fetches());
         let (file_shortage, idle_limit) = (FileShortage::default(), IdleLimit::new(rules).within(capacity, rules));
-        let mut pool =
-            Self { kind, workers: Vec::new(), ready: Vec::new(), notices, capacity, idle_limit: idle_limit.clone() };
+        let (workers, ready_receivers) = (Vec::new(), Vec::new());
+        let mut pool = Self { kind, workers, ready_receivers, notices, capacity, idle_limit: idle_limit.clone() };
         let mut spawn = || -> io::Result<()> {
-            let (job_queue, (ready, ready_signal)) = (JobQueue::new(), mpsc::channel());
+            let (job_queue, (ready_sender, ready_receiver)) = (JobQueue::new(), mpsc::channel());
             let worker = Worker {
                 rules: Arc::clone(rules),
                 clock,
@@ -165,11 +165,11 @@ impl WorkerPool {
                 notices: pool.notices.clone(),
                 file_shortage: file_shortage.clone(),
                 idle_limit: idle_limit.clone(),
-                ready,
+                ready: ready_sender,
             };
             let thread = thread::Builder::new().name(format!("{kind}-{}", pool.workers.len()));
             pool.workers.push((job_queue, thread.spawn(move || (kind.run_function())(worker))?));
-            pool.ready.push(ready_signal);
+            pool.ready_receivers.push(ready_receiver);
             Ok(())
         };
         // The first worker starts before the number of cores is determined, which takes time.
@@ -183,7 +183,7 @@ impl WorkerPool {
     /// Waits until all workers run. Call it before the first jobs are sent, because these may use up files or memory
     /// that a worker still needs to start.
     pub fn wait_ready(&mut self) -> io::Result<()> {
-        if self.ready.drain(..).all(|ready| ready.recv().is_ok()) {
+        if self.ready_receivers.drain(..).all(|receiver| receiver.recv().is_ok()) {
             return Ok(());
         }
         self.stop(StopMode::Now);
@@ -262,13 +262,13 @@ impl Drop for WorkerPool {
 
 /// How many threads the documented limits of the system allow. Starting one may still fail.
 fn max_threads() -> usize {
-    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
+    let read_number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
     let processes = getrlimit(Resource::Nproc).current.map(|count| count.min(1 << 32) as usize);
     let limits = [
-        number("/proc/sys/kernel/threads-max"),
-        number("/sys/fs/cgroup/pids.max"),
+        read_number("/proc/sys/kernel/threads-max"),
+        read_number("/sys/fs/cgroup/pids.max"),
         // Every thread has two mappings: its stack and the guard page below it.
-        number("/proc/sys/vm/max_map_count").map(|maps| maps / 2),
+        read_number("/proc/sys/vm/max_map_count").map(|maps| maps / 2),
         processes,
     ];
     limits.into_iter().flatten().min().unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(1)

@@ -63,6 +63,7 @@ impl Cost {
 /// The balances of all sites.
 #[derive(Debug)]
 pub(super) struct SiteCosts {
+    /// The limits of a site, indexed by [`Cost`].
     limits: [u64; KINDS],
     /// The balances by the hash of the site's domain. The array is indexed by [`Cost`].
     balances: HashMap<u64, [u64; KINDS]>,
@@ -87,7 +88,7 @@ impl SiteCosts {
         if self.balances.is_empty() {
             return self.limits[cost as usize];
         }
-        let balance = self.balances.get(&site(host)).map_or(0, |balances| balances[cost as usize]);
+        let balance = self.balances.get(&site_key(host)).map_or(0, |balances| balances[cost as usize]);
         self.limits[cost as usize].saturating_sub(balance)
     }
 
@@ -115,8 +116,8 @@ impl SiteCosts {
     }
 
     fn add(&mut self, cost: Cost, host: &str, amount: u64) {
-        let site = site(host);
-        if self.balances.len() >= MAX_SITES && !self.balances.contains_key(&site) {
+        let key = site_key(host);
+        if self.balances.len() >= MAX_SITES && !self.balances.contains_key(&key) {
             let limits = self.limits;
             let is_high = |(balance, limit): (&u64, u64)| *balance > limit / 16;
             self.balances.retain(|_, balances| balances.iter().zip(limits).any(is_high));
@@ -124,13 +125,13 @@ impl SiteCosts {
                 return;
             }
         }
-        let balances = self.balances.entry(site).or_default();
+        let balances = self.balances.entry(key).or_default();
         balances[cost as usize] = balances[cost as usize].saturating_add(amount);
     }
 
     /// Subtracts credits from the balances of a site.
     fn subtract(&mut self, host: &str, credits: [u64; KINDS]) {
-        let hashbrown::hash_map::Entry::Occupied(mut entry) = self.balances.entry(site(host)) else { return };
+        let hashbrown::hash_map::Entry::Occupied(mut entry) = self.balances.entry(site_key(host)) else { return };
         let balances = entry.get_mut();
         balances.iter_mut().zip(credits).for_each(|(balance, credit)| *balance = balance.saturating_sub(credit));
         if balances.iter().all(|balance| *balance == 0) {
@@ -155,7 +156,7 @@ pub(super) fn of_entry(url: &str) -> u64 {
 }
 
 /// The key of a host's site: the hash of its domain.
-fn site(host: &str) -> u64 {
+fn site_key(host: &str) -> u64 {
     xxh3_64(domain_key(host).as_bytes())
 }
 

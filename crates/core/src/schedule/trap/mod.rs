@@ -411,9 +411,9 @@ impl Traps {
         }
         let Some(Likeness { text, sketch }) = visit.message.likeness else { return Novelty::New };
         let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
-        let new_text = self.seen.insert(likeness::mix(text ^ lane));
-        let new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
-        match (new_text, new_sketch) {
+        let is_new_text = self.seen.insert(likeness::mix(text ^ lane));
+        let is_new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
+        match (is_new_text, is_new_sketch) {
             (false, _) => Novelty::Same,
             (true, false) => Novelty::Alike,
             (true, true) => Novelty::New,
@@ -471,10 +471,10 @@ impl Traps {
             return Ok(None);
         }
         // The cheapest checks come first; those with permanent effects come last.
-        let rule = if is_endless { self.leave_out(TrapRule::EndlessHost, url.host(), url) } else { None };
+        let rule = if is_endless { self.skip_link(TrapRule::EndlessHost, url.host(), url) } else { None };
         let site = domain_key(judging.page.host());
         let rule = rule
-            .or_else(|| if is_costly { self.leave_out(TrapRule::LogBytes, site, url) } else { None })
+            .or_else(|| if is_costly { self.skip_link(TrapRule::LogBytes, site, url) } else { None })
             .or_else(|| query.and_then(|query| self.charge_combination(url, query, budgets)))
             .or_else(|| if is_stale { self.charge_stale(judging.novelty, url, budgets) } else { None })
             .or_else(|| if is_new_host { self.admit_host(link, site) } else { None })
@@ -613,7 +613,7 @@ impl Traps {
             return None;
         }
         if variants.charged >= budgets.variants {
-            return self.leave_out(TrapRule::QueryVariants, &path, url);
+            return self.skip_link(TrapRule::QueryVariants, &path, url);
         }
         variants.charged += 1;
         None
@@ -640,10 +640,10 @@ impl Traps {
         let charged_to_host = all.of(novelty);
         let mut charged_to_pattern = pattern_charges.map(|charges| charges.of(novelty));
         if charged_to_pattern.as_ref().is_some_and(|charged| **charged >= pattern_budget) {
-            return self.leave_out(rules[0], &pattern, url);
+            return self.skip_link(rules[0], &pattern, url);
         }
         if *charged_to_host >= pattern_budget.saturating_mul(PATTERNS_PER_HOST) {
-            return self.leave_out(rules[1], url.host(), url);
+            return self.skip_link(rules[1], url.host(), url);
         }
         *charged_to_host += 1;
         if let Some(charged) = &mut charged_to_pattern {
@@ -656,7 +656,7 @@ impl Traps {
     fn admit_host(&mut self, link: LinkRef<'_>, site: &str) -> Option<TrapRule> {
         let is_other_site = domain_key(link.url.host()) != site;
         if is_other_site && self.costs.as_ref().is_some_and(|costs| costs.left(Cost::Hosts, site) == 0) {
-            return self.leave_out(TrapRule::SourceHosts, site, link.url);
+            return self.skip_link(TrapRule::SourceHosts, site, link.url);
         }
         let domains = self.domains.as_mut()?;
         if domains.admit(link.url.host()) {
@@ -666,43 +666,43 @@ impl Traps {
             return None;
         }
         domains.wait(link);
-        self.leave_out(TrapRule::DomainHosts, domain_key(link.url.host()), link.url)
+        self.skip_link(TrapRule::DomainHosts, domain_key(link.url.host()), link.url)
     }
 
     /// Counts a link towards `--max-pages-per-host`.
     fn count_page(&mut self, url: UrlRef<'_>, max_pages: u64) -> Option<TrapRule> {
         let pages = self.pages.entry(xxh3_64(url.host().as_bytes())).or_default();
         if *pages >= max_pages {
-            return self.leave_out(TrapRule::MaxPagesPerHost, url.host(), url);
+            return self.skip_link(TrapRule::MaxPagesPerHost, url.host(), url);
         }
         *pages += 1;
         None
     }
 
     /// Counts one skipped link, and returns the rule.
-    fn leave_out(&mut self, rule: TrapRule, at: &str, url: UrlRef<'_>) -> Option<TrapRule> {
+    fn skip_link(&mut self, rule: TrapRule, at: &str, url: UrlRef<'_>) -> Option<TrapRule> {
         self.cut(rule, at, 1, url.as_str());
         Some(rule)
     }
 
-    /// Counts `left` skipped links at a place.
-    fn cut(&mut self, rule: TrapRule, at: &str, left: u64, example: &str) {
+    /// Counts `links` skipped links at a place.
+    fn cut(&mut self, rule: TrapRule, at: &str, links: u64, example: &str) {
         let mut key = (rule, Box::from(at));
         if !self.cuts.contains_key(&key) {
             let host = at.split('/').next().unwrap_or(at);
-            let host = xxh3_64(host.as_bytes());
-            let reported = self.cuts_of_host.get(&host).copied().unwrap_or(0);
-            if self.cuts.len() >= MAX_CUTS || reported >= MAX_CUTS_PER_HOST {
+            let host_hash = xxh3_64(host.as_bytes());
+            let cuts_of_host = self.cuts_of_host.get(&host_hash).copied().unwrap_or(0);
+            if self.cuts.len() >= MAX_CUTS || cuts_of_host >= MAX_CUTS_PER_HOST {
                 key.1 = ELSEWHERE.into();
             } else {
-                self.cuts_of_host.insert(host, reported + 1);
+                self.cuts_of_host.insert(host_hash, cuts_of_host + 1);
             }
         }
-        let new = || {
+        let new_cut = || {
             let example: String = example.chars().take(MAX_EXAMPLE).collect();
             Cut { rule, at: key.1.clone(), left: 0, example: example.into() }
         };
-        self.cuts.entry(key.clone()).or_insert_with(new).left += left;
+        self.cuts.entry(key.clone()).or_insert_with(new_cut).left += links;
     }
 }
 

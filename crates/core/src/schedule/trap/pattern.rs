@@ -30,15 +30,15 @@ pub fn is_circular(path: &str) -> bool {
     if path.bytes().filter(|&byte| byte == b'/').count() <= MAX_REPEATS {
         return false;
     }
-    let mut all = [""; MAX_SEGMENTS];
+    let mut buffer = [""; MAX_SEGMENTS];
     let mut count = 0;
-    for (slot, segment) in all.iter_mut().zip(segments(path)) {
+    for (slot, segment) in buffer.iter_mut().zip(segments(path)) {
         *slot = segment;
         count += 1;
     }
-    let all = all.get(..count).unwrap_or(&[]);
+    let segments = buffer.get(..count).unwrap_or(&[]);
     (1..=MAX_SEQUENCE).any(|length| {
-        all.windows(length * (MAX_REPEATS + 1)).any(|window| {
+        segments.windows(length * (MAX_REPEATS + 1)).any(|window| {
             let first = window.get(..length).unwrap_or(&[]);
             let has_word = first.iter().any(|segment| segment.bytes().any(|byte| !byte.is_ascii_digit()));
             has_word && window.chunks(length).all(|other| other == first)
