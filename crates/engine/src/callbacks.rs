@@ -307,7 +307,7 @@ impl Table {
             return !session.is_idle();
         }
         let Self { resources, entries, .. } = self;
-        let oldest = resources.to_evict_if_full(|token| is_idle(entries, *token));
+        let oldest = resources.next_to_evict_if_full(|token| is_idle(entries, *token));
         if let Some(idle) = oldest.and_then(|slot| resources.pool().remove(slot)) {
             self.remove(idle);
         }
@@ -383,7 +383,7 @@ impl Table {
     /// Closes idle connections while file descriptors are short: another worker may need them.
     fn evict_if_short(&mut self, now: Time) {
         let Self { resources, entries, alarms, .. } = self;
-        while let Some(slot) = resources.to_evict_if_short(now, |token| is_idle(entries, *token)) {
+        while let Some(slot) = resources.next_to_evict_if_short(now, |token| is_idle(entries, *token)) {
             if let Some(token) = resources.pool().remove(slot) {
                 remove(entries, alarms, token);
             }

@@ -84,12 +84,12 @@ impl<C> Resources<C> {
     }
 
     /// The connection to evict before another is kept, if all workers together have reached the limit.
-    pub fn to_evict_if_full(&mut self, may_evict: impl Fn(&C) -> bool) -> Option<SlotKey> {
+    pub fn next_to_evict_if_full(&mut self, may_evict: impl Fn(&C) -> bool) -> Option<SlotKey> {
         if self.idle_limit.is_full() { self.pool.next_to_evict(may_evict) } else { None }
     }
 
     /// The next connection to evict while file descriptors are short.
-    pub fn to_evict_if_short(&mut self, now: Time, may_evict: impl Fn(&C) -> bool) -> Option<SlotKey> {
+    pub fn next_to_evict_if_short(&mut self, now: Time, may_evict: impl Fn(&C) -> bool) -> Option<SlotKey> {
         if self.file_shortage.is_active(now) { self.pool.next_to_evict(may_evict) } else { None }
     }
 

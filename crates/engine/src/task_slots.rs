@@ -111,7 +111,7 @@ impl TaskSlots {
             if !resources.may_keep(slot, now) {
                 return if session.is_idle() { Poll::Ready(SlotEvent::Evicted) } else { Poll::Pending };
             }
-            let oldest = resources.to_evict_if_full(TaskSlot::may_evict);
+            let oldest = resources.next_to_evict_if_full(TaskSlot::may_evict);
             if let Some(oldest) = oldest.and_then(|oldest| resources.pool().get_mut(oldest)) {
                 oldest.evict();
             }
@@ -160,7 +160,7 @@ impl TaskSlots {
     /// Evicts idle connections while file descriptors are short, so that other workers can open sockets.
     pub fn evict_if_short(&self, now: Time) {
         let mut resources = self.0.borrow_mut();
-        while let Some(slot) = resources.to_evict_if_short(now, TaskSlot::may_evict) {
+        while let Some(slot) = resources.next_to_evict_if_short(now, TaskSlot::may_evict) {
             if let Some(slot) = resources.pool().get_mut(slot) {
                 slot.evict();
             }

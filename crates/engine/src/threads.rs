@@ -325,7 +325,7 @@ impl WorkerState {
         let Locked { resources, open_sockets, .. } = &mut *locked;
         match session.slot().filter(|slot| session.is_idle() && resources.may_keep(*slot, now)) {
             Some(slot) => {
-                let oldest = resources.to_evict_if_full(|_| true).and_then(|slot| resources.pool().remove(slot));
+                let oldest = resources.next_to_evict_if_full(|_| true).and_then(|slot| resources.pool().remove(slot));
                 if let Some((evicted, _)) = oldest {
                     open_sockets.try_remove(evicted.key);
                 }
