@@ -208,8 +208,9 @@ pub const SKIP_RECORD_START: &[u8] = br#"{"v":1,"type":"skip""#;
 
 /// Calls `each` with every event of a crawl directory in order, but with only the last record of each URL in a round.
 ///
-/// A URL has several records in a round if a later run queued it again. That happens to roots that failed, and to pages
-/// that a program with the library did not process before it ended.
+/// A URL has several records in a round if a later run queued it again. That happens to roots that failed, to URLs of hosts
+/// that stopped responding, and to pages that a program with the library did not process before it ended. While such a URL
+/// is queued, it has no record.
 pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -254,7 +255,8 @@ pub fn walk_latest(
     })
 }
 
-/// The positions of the records of these URLs that a later record of the same round replaces.
+/// The positions of the records of these URLs that are not valid any more: the URL was queued again later in the same
+/// round, or has a later record.
 fn replaced_records(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSet<u64>, ReadError> {
     let mut latest: HashMap<String, u64> = HashMap::new();
     let (mut position, mut replaced) = (0_u64, HashSet::new());
@@ -262,6 +264,13 @@ fn replaced_records(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSe
         position += 1;
         match event {
             HistoryEvent::Round => latest.clear(),
+            // Other requests than plain GET keep their record until they have a new one.
+            HistoryEvent::Link { url, kind, again: true, .. } if urls.contains(url) => {
+                let record_type = if kind == LinkKind::SitemapFile { "aux" } else { "page" };
+                for record_type in [record_type, "skip"] {
+                    replaced.extend(latest.remove(&[record_type, "", "", url].join(" ")));
+                }
+            }
             HistoryEvent::FinalOutcome { line, .. } if url_of(line).is_some_and(|url| urls.contains(url)) => {
                 replaced.extend(latest.insert(request_key(line)?, position));
             }
