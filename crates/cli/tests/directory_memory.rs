@@ -24,7 +24,7 @@ fn serve(pages: u32, links: u32) -> (argiope_practice::RunningWeb, String) {
     let plan = GraphPlan { hosts: 4, pages, links, cross: 100, size: 1_000, ..GraphPlan::default() };
     let graph = Arc::new(Graph::new(plan, site.address().port(), false));
     let root = graph.roots().map(|id| graph.url(id)).next().expect("a root");
-    (PracticeWeb::new().counts_only().site(site.graph(&graph)).start().expect("a server"), root)
+    (PracticeWeb::new().without_request_log().site(site.graph(&graph)).start().expect("a server"), root)
 }
 
 #[test]

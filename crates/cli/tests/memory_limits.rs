@@ -26,7 +26,7 @@ fn serve(response: impl FnOnce(&Site) -> Response) -> (RunningWeb, String) {
     let url = site.url("/");
     let response = response(&site);
     let site = site.page("/robots.txt", Response::status(404)).fallback(response);
-    (PracticeWeb::new().counts_only().site(site).start().expect("a server"), url)
+    (PracticeWeb::new().without_request_log().site(site).start().expect("a server"), url)
 }
 
 /// Crawls with a memory limit; returns the peak memory and the last record.
@@ -101,7 +101,7 @@ fn many_queued_hosts_stay_within_the_limit() {
     let site = Site::http("0.0.0.0:0").expect("a port");
     let port = site.address().port();
     let site = site.page("/robots.txt", Response::status(404)).fallback(Response::html("<p>hello"));
-    let _web = PracticeWeb::new().counts_only().site(site).start().expect("a server");
+    let _web = PracticeWeb::new().without_request_log().site(site).start().expect("a server");
     let hosts = if is_long() { 100_000 } else { 3_000 };
     let host = |n: u64| format!("http://127.{}.{}.{}:{port}/\n", 1 + n / 62_500, n / 250 % 250, 1 + n % 250);
     let fixture = CrawlFixture::new(&[], &["-q", "-i", "hosts.txt"]);

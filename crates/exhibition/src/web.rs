@@ -44,7 +44,7 @@ impl SlowWeb {
         let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         GraphPlan {
             hosts: self.hosts,
-            seeds: self.hosts,
+            root_hosts: self.hosts,
             pages: self.pages,
             latency_us: (micros(self.latency.0), micros(self.latency.1)),
             ..GraphPlan::default()

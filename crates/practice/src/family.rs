@@ -7,10 +7,10 @@
 //! | one host, constant latency | `--family blog --pages 1500 --size 8192 --latency-ms 25` |
 //! | real documentation | `--family files --folder DIR` |
 //! | throughput | `--hosts 16 --pages 12500 --size 10240 --links 50 --cross 100` |
-//! | slow hosts | `--hosts 10000 --seeds 10000 --pages 5 --latency-ms 1000-3000`, with `--drip 50:20`, with `--dead 50` |
+//! | slow hosts | `--hosts 10000 --seeds 10000 --pages 5 --latency-ms 1000-3000`; the same and `--drip 50:20`; the same and `--dead 50` |
 //! | memory per fetch | `--family silent --hosts 100 --pages 100` |
 //! | politeness | `--hosts 1000 --pages 50 --zipf 1.1 --seeds 500 --min-gap-ms 100` |
-//! | TLS | `--tls good --hosts 5000 --pages 4`, `--tls good --pages 50000`, either with `--close` |
+//! | TLS | `--tls good --hosts 5000 --pages 4`; `--tls good --pages 50000`; both also with `--close` |
 //! | HTTP/2 | any of these with `--http2` |
 //! | large pages | `--family big --pages 16` |
 //! | growth | `--pages 10000` to `--pages 10000000` |
@@ -41,7 +41,7 @@ pub struct ServeOptions {
     pub tls: Option<CertificateKind>,
     /// Whether clients can resume TLS sessions.
     pub allows_resumption: bool,
-    /// HTTP/2 is served too: as TLS negotiates it, or in clear text to clients that start with its preface.
+    /// HTTP/2 is served too: with TLS if ALPN selects it, in clear text if the client starts with the HTTP/2 preface.
     pub http2: bool,
     /// The content of robots.txt, which otherwise is a 404.
     pub robots: Option<String>,
@@ -77,7 +77,8 @@ pub enum Family {
 pub struct OpenedWeb {
     pub web: PracticeWeb,
     pub roots: Vec<String>,
-    /// The graph, for [`Family::Graph`]. It is the oracle of the expected records.
+    /// The graph, for [`Family::Graph`]. It computes the records that a crawl must produce
+    /// ([`Graph::reachable`]).
     pub graph: Option<Arc<Graph>>,
 }
 
@@ -105,17 +106,17 @@ What is served
   --dead N              hosts that never respond, per 1000 (0)
   --drip BYTES:MS       the last BYTES bytes of a page are sent one at a time, MS milliseconds apart
   --robots TEXT         content of robots.txt (\\n starts a new line)
-  --seed N              another web of the same kind (1)
+  --seed N              seed of the random numbers (1)
 
 How it is served
   --tls good|self-signed|expired|not-yet-valid|wrong-name
   --no-resume           TLS sessions cannot be resumed
-  --http2               HTTP/2 too: as TLS negotiates it, or without TLS to clients that start with it
+  --http2               HTTP/2 too: with TLS if ALPN selects it, without TLS if the client starts with its preface
   --close               the connection is closed after every response
   --port N              (0: a free one)
   --threads N           (1)
   --min-gap-ms N, --max-at-once N     minimum time between the starts of two requests to a host, and maximum number
-                        of its requests in flight; other requests are counted as violations
+                        of its requests in flight; requests that break a limit are counted as violations
   --ca-out FILE         writes the authority's certificate (PEM)
   --roots-out FILE      writes the root URLs, one per line
   --forever             keeps serving when standard input ends
@@ -199,7 +200,7 @@ impl ServeOptions {
             "--size" => plan.size = number(name, value)?,
             "--links" => plan.links = number(name, value)?,
             "--cross" => plan.cross = number(name, value)?,
-            "--seeds" => plan.seeds = number(name, value)?,
+            "--seeds" => plan.root_hosts = number(name, value)?,
             "--missing" => plan.missing = number(name, value)?,
             "--broken" => plan.broken = number(name, value)?,
             "--redirects" => plan.redirects = number(name, value)?,
@@ -257,7 +258,7 @@ impl ServeOptions {
                 OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None }
             }
         };
-        opened.web = opened.web.threads(self.threads).politeness(self.politeness).counts_only();
+        opened.web = opened.web.threads(self.threads).politeness(self.politeness).without_request_log();
         Ok(opened)
     }
 

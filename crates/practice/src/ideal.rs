@@ -294,14 +294,14 @@ mod tests {
 
     #[test]
     fn a_host_found_through_a_link_starts_later() {
-        let graph = web(GraphPlan { hosts: 2, seeds: 1, pages: 1, ..GraphPlan::default() });
+        let graph = web(GraphPlan { hosts: 2, root_hosts: 1, pages: 1, ..GraphPlan::default() });
         let ideal = graph.ideal(limits(10, 1, 0));
         assert!(is_close(ideal.depth, 0.4), "robots.txt and page, twice: {ideal:?}");
     }
 
     #[test]
     fn a_dead_host_takes_one_timeout() {
-        let graph = web(GraphPlan { hosts: 50, seeds: 50, pages: 2, dead: 500, ..GraphPlan::default() });
+        let graph = web(GraphPlan { hosts: 50, root_hosts: 50, pages: 2, dead: 500, ..GraphPlan::default() });
         let ideal = graph.ideal(limits(100, 1, 0));
         assert!(is_close(ideal.ideal, 10.0), "{ideal:?}");
         assert!(ideal.pages < 100 && ideal.pages.is_multiple_of(2), "{ideal:?}");

@@ -114,7 +114,7 @@ impl Site {
         self
     }
 
-    /// Offers HTTP/2: as TLS negotiates it (ALPN), or in clear text to clients that start with its preface.
+    /// Offers HTTP/2: with TLS if ALPN selects it, in clear text if the client starts with the HTTP/2 preface.
     pub fn http2(mut self) -> Site {
         self.http2 = Some(Http2 { allows_http1: true, max_streams: DEFAULT_MAX_STREAMS });
         self

@@ -59,7 +59,7 @@ impl PracticeWeb {
     }
 
     /// Keeps only counters, no entry per request: for runs of millions of requests.
-    pub fn counts_only(mut self) -> PracticeWeb {
+    pub fn without_request_log(mut self) -> PracticeWeb {
         self.keep_log = false;
         self
     }
@@ -167,7 +167,7 @@ impl RunningWeb {
         &self.authority
     }
 
-    /// All requests so far, in the order of arrival (empty with [`PracticeWeb::counts_only`]).
+    /// All requests so far, in the order of arrival (empty with [`PracticeWeb::without_request_log`]).
     pub fn log(&self) -> Vec<SeenRequest> {
         self.shared.log.entries()
     }

@@ -140,7 +140,7 @@ fn unknown_hosts_and_pages_and_robots_txt_are_404() {
 
 #[test]
 fn dead_hosts_accept_requests_and_never_respond() {
-    let (web, graph, port) = serve_plan(GraphPlan { hosts: 50, seeds: 50, dead: 500, ..GraphPlan::default() });
+    let (web, graph, port) = serve_plan(GraphPlan { hosts: 50, root_hosts: 50, dead: 500, ..GraphPlan::default() });
     let dead = (0..50).find(|&host| graph.kind(PageId { host, page: 0 }) == PageKind::Dead).unwrap();
     let address = graph.address_of(dead);
     let mut stream = connect((address, port).into());

@@ -11,7 +11,7 @@ use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, 
 use argiope_testkit::sim::{ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};
 
 /// The links of the simulated pages may be followed.
-const NOFOLLOW: bool = false;
+const WITHOUT_NOFOLLOW: bool = false;
 const FINGERPRINT_KEY: u64 = 7;
 
 /// A scripted web. `respond` is called with the request, the number of the attempt and the time.
@@ -58,7 +58,7 @@ fn run<F: FnMut(&Job, u32, Time) -> SimResponse>(sim: &mut Sim<Script<F>>) -> Si
 fn links(urls: &[&str]) -> SimResponse {
     let mut links = LinkList::default();
     for url in urls {
-        links.push(url, LinkKind::Anchor, NOFOLLOW);
+        links.push(url, LinkKind::Anchor, WITHOUT_NOFOLLOW);
     }
     SimResponse::Page(links)
 }

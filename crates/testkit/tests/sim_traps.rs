@@ -15,7 +15,7 @@ use argiope_core::{LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 
 /// The links of the simulated pages may be followed.
-const NOFOLLOW: bool = false;
+const WITHOUT_NOFOLLOW: bool = false;
 const FINGERPRINT_KEY: u64 = 3;
 
 const ORDINARY_PAGES: usize = 300;
@@ -54,7 +54,7 @@ fn ordinary(path: &str) -> SimResponse {
 fn page(text: &str, links: impl IntoIterator<Item = String>) -> SimResponse {
     let mut list = LinkList::default();
     for link in links {
-        list.push(&link, LinkKind::Anchor, NOFOLLOW);
+        list.push(&link, LinkKind::Anchor, WITHOUT_NOFOLLOW);
     }
     SimResponse::Text(list, text.to_owned())
 }

@@ -22,7 +22,8 @@ fn chapters() -> Vec<PathBuf> {
     chapters
 }
 
-/// The lines between `// anchor: NAME` and `// end: NAME`, without indentation and without nested anchors.
+/// The lines between `// anchor: NAME` and `// end: NAME`, without their common indentation. The comments of nested
+/// anchors are left out, and the code between them is kept.
 fn snippet(source: &str, name: &str) -> Option<String> {
     let is_mark = |line: &str, mark: &str| line.trim().strip_prefix(mark).is_some_and(|rest| rest.trim() == name);
     let mut inside = source.lines().skip_while(|line| !is_mark(line, "// anchor:")).skip(1).peekable();

@@ -162,7 +162,7 @@ pub fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
         seed,
         hosts,
         // Headers are sent to the hosts of roots only.
-        seeds: hosts,
+        root_hosts: hosts,
         pages,
         links: 8,
         cross: 200,

@@ -4,8 +4,8 @@
 //! a plan with a port: it computes every page's URL, links, bytes and latency, with or without a server.
 //!
 //! The pages of a host form a tree: a page links to its children, so that all pages can be reached from page 0. Further
-//! links lead to random pages of this or other hosts. The hosts form trees too, with the first `seeds` hosts as roots.
-//! The page with the middle number of a host links to page 0 of the child hosts, so that these are found late.
+//! links lead to random pages of this or other hosts. The hosts form trees too, with the first `root_hosts` hosts as
+//! roots. The page with the middle number of a host links to page 0 of the child hosts, so that these are found late.
 //!
 //! Invariant: pages that fail or redirect are leaves of their host's tree, so that no other page depends on them. Only
 //! dead hosts can make other pages unreachable.
@@ -31,6 +31,7 @@ pub enum Shape {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GraphPlan {
+    /// The seed of the random numbers. Plans that differ only in it give different webs with the same properties.
     pub seed: u64,
     pub shape: Shape,
     pub hosts: u32,
@@ -45,7 +46,8 @@ pub struct GraphPlan {
     /// Share of the random links that lead to another host.
     pub cross: u32,
     /// Number of hosts whose page 0 is a root of the crawl; the others are found through links.
-    pub seeds: u32,
+    #[serde(rename = "seeds")]
+    pub root_hosts: u32,
     /// Minimum and maximum latency of a page, in microseconds.
     pub latency_us: (u64, u64),
     /// Shares of pages with status 404, 500, or a redirect.
@@ -71,7 +73,7 @@ impl Default for GraphPlan {
             size: 2048,
             links: 20,
             cross: 0,
-            seeds: 1,
+            root_hosts: 1,
             latency_us: (0, 0),
             missing: 0,
             broken: 0,
@@ -140,7 +142,7 @@ impl Graph {
         // 254 * 256 * 254 is the number of addresses that `address_of` can give.
         plan.hosts = plan.hosts.clamp(1, 254 * 256 * 254);
         plan.pages = plan.pages.clamp(1, u32::MAX / 2);
-        plan.seeds = plan.seeds.clamp(1, plan.hosts);
+        plan.root_hosts = plan.root_hosts.clamp(1, plan.hosts);
         plan.latency_us.1 = plan.latency_us.1.max(plan.latency_us.0);
         let counts = if plan.zipf > 0.0 { zipf(plan.hosts, plan.pages, plan.zipf) } else { Vec::new() };
         Graph { plan, port, tls, counts }
@@ -165,7 +167,7 @@ impl Graph {
 
     /// The pages that a crawl starts with.
     pub fn roots(&self) -> impl Iterator<Item = PageId> + use<> {
-        (0..self.plan.seeds).map(|host| PageId { host, page: 0 })
+        (0..self.plan.root_hosts).map(|host| PageId { host, page: 0 })
     }
 
     /// A host's loopback address: 127.1.0.1, 127.1.0.2 and so on, without .0 and .255 at the end.
@@ -313,7 +315,7 @@ impl Graph {
     /// The hosts that are found through this host.
     fn child_hosts(&self, host: u32) -> impl Iterator<Item = u32> + use<> {
         let hosts = u64::from(self.plan.hosts);
-        let first = (u64::from(self.plan.seeds) + u64::from(host) * u64::from(HOST_FANOUT)).min(hosts);
+        let first = (u64::from(self.plan.root_hosts) + u64::from(host) * u64::from(HOST_FANOUT)).min(hosts);
         let end = (first + u64::from(HOST_FANOUT)).min(hosts);
         (first..end).map(|child| child as u32)
     }

@@ -5,20 +5,24 @@ use crate::oracle::CrawlReach;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
+/// Plans without dead hosts.
 fn plans() -> impl Strategy<Value = GraphPlan> {
-    let sizes = (any::<u64>(), any::<bool>(), 1u32..40, 1u32..120, prop_oneof![Just(0.0), Just(1.1)], 0u64..20_000);
-    let shares = (0u32..30, 0u32..600, 1u32..50, 0u32..200, 0u32..200, 0u32..200);
+    let shape = prop_oneof![Just(Shape::Random), Just(Shape::Blog)];
+    let zipf = prop_oneof![Just(0.0), Just(1.1)];
+    let sizes = (any::<u64>(), shape, 1u32..40, 1u32..120, zipf, 0u64..20_000, 0u32..30, 1u32..50);
+    // Thousandths of all random links, and of all pages.
+    let shares = (0u32..600, 0u32..200, 0u32..200, 0u32..200);
     (sizes, shares).prop_map(
-        |((seed, blog, hosts, pages, zipf, size), (links, cross, seeds, missing, broken, redirects))| GraphPlan {
+        |((seed, shape, hosts, pages, zipf, size, links, root_hosts), (cross, missing, broken, redirects))| GraphPlan {
             seed,
-            shape: if blog { Shape::Blog } else { Shape::Random },
+            shape,
             hosts,
             pages,
             zipf,
             size,
             links,
             cross,
-            seeds,
+            root_hosts,
             missing,
             broken,
             redirects,
@@ -53,7 +57,8 @@ proptest! {
         let host = host % graph.plan().hosts;
         let id = PageId { host, page: page % graph.pages_of(host) };
         let mut response = Vec::new();
-        prop_assert_eq!(graph.render(id, &mut response), 0);
+        let filler_length = graph.render(id, &mut response);
+        prop_assert_eq!(filler_length, 0);
         let text = body(&response);
         let mut rendered = BTreeSet::new();
         for piece in text.split("href=\"").skip(1) {
@@ -100,8 +105,10 @@ fn posts_of_a_blog_link_to_their_neighbours_and_archives_to_posts() {
         graph.links(PageId { host: 0, page }, |to| links.push(to.page));
         links
     };
+    // Page 0 links to the archives, which are pages 1 to 30. An archive links to 50 posts and to page 0.
     assert_eq!(links(0).len(), 30);
     assert_eq!(links(1).len(), 51);
+    // The posts are pages 31 to 1499.
     assert_eq!(links(100), [99, 101, 0]);
     assert_eq!(links(1499), [1498, 0]);
 }
@@ -110,8 +117,8 @@ fn posts_of_a_blog_link_to_their_neighbours_and_archives_to_posts() {
 fn rendering_a_large_page_returns_the_length_of_its_filler() {
     let graph = graph(GraphPlan { size: 100 << 20, ..GraphPlan::default() });
     let mut response = Vec::new();
-    let fill = graph.render(PageId { host: 0, page: 0 }, &mut response);
-    assert_eq!(body(&response).len() as u64 + fill, 100 << 20);
+    let filler_length = graph.render(PageId { host: 0, page: 0 }, &mut response);
+    assert_eq!(body(&response).len() as u64 + filler_length, 100 << 20);
     assert!(response.len() < 200_000);
 }
 
@@ -125,14 +132,16 @@ fn with_zipf_few_hosts_have_most_pages() {
 
 #[test]
 fn a_share_of_the_hosts_is_dead_but_never_the_first() {
-    let graph = graph(GraphPlan { hosts: 2000, dead: 50, seeds: 2000, ..GraphPlan::default() });
+    let graph = graph(GraphPlan { hosts: 2000, dead: 50, root_hosts: 2000, ..GraphPlan::default() });
     let dead = (0..2000).filter(|&host| graph.kind(PageId { host, page: 0 }) == PageKind::Dead).count();
+    // 50 thousandths of 2000 are 100.
     assert!((60..140).contains(&dead), "{dead}");
     assert_eq!(graph.kind(PageId { host: 0, page: 5 }), PageKind::Page);
 }
 
 #[test]
 fn the_oracle_stays_on_the_root_hosts_if_required() {
+    // Half of the random links lead to another host.
     let graph = graph(GraphPlan { hosts: 5, cross: 500, pages: 10, ..GraphPlan::default() });
     let found = graph.reachable(graph.roots(), CrawlReach::RootHosts);
     assert_eq!(found.len(), 10);

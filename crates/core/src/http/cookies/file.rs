@@ -1,7 +1,7 @@
 //! Cookie files in the Netscape format of browsers and curl: seven fields per line, separated by tabs.
 
 use super::set_cookie::{MAX_COOKIE, is_control};
-use super::{Cookie, CookieJar, canonical, has_prefix_attributes, is_address, is_public_suffix};
+use super::{Cookie, CookieJar, is_address, is_public_suffix, lowercase_host, satisfies_name_prefix};
 
 /// A line that is not a cookie.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +24,8 @@ impl CookieJar {
                 None => line,
             };
             let mut cookie = parse_line(line).map_err(|problem| BadCookieLine { line: index + 1, problem })?;
-            cookie.created = jar.tick();
+            // Ticks of the jar's logical clock, unlike `now`.
+            cookie.created = jar.next_tick();
             cookie.used = cookie.created;
             jar.insert(cookie, now);
         }
@@ -46,7 +47,7 @@ fn parse_line(line: &[u8]) -> Result<Cookie, &'static str> {
     };
     let domain = std::str::from_utf8(domain).ok().filter(|domain| domain.is_ascii());
     let domain = domain.ok_or("the first field is not a host name")?;
-    let domain = canonical(domain.strip_prefix('.').unwrap_or(domain));
+    let domain = lowercase_host(domain.strip_prefix('.').unwrap_or(domain));
     let path = std::str::from_utf8(path).ok().filter(|path| path.starts_with('/'));
     let expires: u64 = std::str::from_utf8(expires)
         .ok()
@@ -65,6 +66,8 @@ fn parse_line(line: &[u8]) -> Result<Cookie, &'static str> {
         return Err("name or value has characters that cookies may not have");
     }
     let includes_subdomains = flag(subdomains).ok_or("the second field is neither TRUE nor FALSE")?;
+    // Every name without a dot, such as `localhost`, counts as a public suffix. Its cookies are accepted, but only for
+    // the host of that name (see `host_only`).
     if includes_subdomains && is_public_suffix(&domain) && domain.contains('.') {
         return Err("the domain is a public suffix: the cookie would be sent to every site below it");
     }
@@ -80,8 +83,9 @@ fn parse_line(line: &[u8]) -> Result<Cookie, &'static str> {
         used: 0,
         secure: flag(secure).ok_or("the fourth field is neither TRUE nor FALSE")?,
     };
+    // Every line has a path, while `Set-Cookie` may lack it.
     let has_path = true;
-    if has_prefix_attributes(&cookie, has_path) {
+    if satisfies_name_prefix(&cookie, has_path) {
         Ok(cookie)
     } else {
         Err("the cookie does not have the attributes that its name prefix, __Secure- or __Host-, requires")

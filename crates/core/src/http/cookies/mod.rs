@@ -134,14 +134,14 @@ impl CookieJar {
             domain,
             path,
             expires: set.expiry.at(now),
-            created: self.tick(),
+            created: self.next_tick(),
             used: self.ticks,
             host_only,
             secure: set.secure,
         };
         // `Secure` cookies must come over https. `SameSite=None` requires `Secure`.
         let has_valid_attributes = if cookie.secure { request.secure } else { !set.same_site_none };
-        let is_valid = has_valid_attributes && has_prefix_attributes(&cookie, set.path != CookiePath::Default);
+        let is_valid = has_valid_attributes && satisfies_name_prefix(&cookie, set.path != CookiePath::Default);
         let shadows_secure = !request.secure && self.would_shadow(&cookie);
         is_valid && !shadows_secure && self.insert(cookie, now)
     }
@@ -153,7 +153,7 @@ impl CookieJar {
             return None;
         }
         let request = Request::of(url);
-        let tick = self.tick();
+        let tick = self.next_tick();
         let site = self.sites.get_mut(site_of(&request.host))?;
         let mut matching: Vec<&mut Cookie> = site.iter_mut().filter(|cookie| cookie.is_for(&request, now)).collect();
         matching.sort_by_key(|cookie| (std::cmp::Reverse(cookie.path.len()), cookie.created));
@@ -179,7 +179,7 @@ impl CookieJar {
         self.sites.is_empty()
     }
 
-    fn tick(&mut self) -> u64 {
+    fn next_tick(&mut self) -> u64 {
         self.ticks += 1;
         self.ticks
     }
@@ -263,13 +263,13 @@ impl fmt::Debug for CookieJar {
 
 impl<'a> Request<'a> {
     fn of(url: UrlRef<'a>) -> Self {
-        let host = canonical(url.host());
+        let host = lowercase_host(url.host());
         Self { is_address: is_address(&host), host, path: url.path(), secure: url.is_https() }
     }
 
     /// The domain of a cookie, and whether it is host-only. `None` if the host must not set a cookie for this domain.
     fn domain_of(&self, set: &SetCookie) -> Option<(Box<str>, bool)> {
-        let domain = canonical(&set.domain);
+        let domain = lowercase_host(&set.domain);
         // The operator of a public suffix may set host-only cookies for the host of that name.
         let host_only = domain.is_empty() || (domain == self.host && (self.is_address || is_public_suffix(&domain)));
         if host_only {
@@ -324,7 +324,7 @@ fn evict(site: &mut Vec<Cookie>, is_candidate: impl Fn(&Cookie) -> bool, max: us
 
 /// True if a cookie has the attributes that its name prefix requires (RFC 6265bis, 4.1.3). `has_path`: the server gave
 /// a path.
-fn has_prefix_attributes(cookie: &Cookie, has_path: bool) -> bool {
+fn satisfies_name_prefix(cookie: &Cookie, has_path: bool) -> bool {
     let has_prefix = |text: &[u8], prefix: &str| {
         text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
     };
@@ -339,7 +339,7 @@ fn has_prefix_attributes(cookie: &Cookie, has_path: bool) -> bool {
 
 /// A host name in the form that is compared. A trailing dot is kept, because servers and certificates distinguish the
 /// two forms.
-fn canonical(host: &str) -> String {
+fn lowercase_host(host: &str) -> String {
     host.to_ascii_lowercase()
 }
 

@@ -53,7 +53,7 @@ pub enum ScriptStep {
 
 impl ScriptState {
     /// Skips text up to the next `<`, and returns its position.
-    pub fn skip(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub fn skip_to_less_than(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut index = 0;
         while let Some(&byte) = bytes.get(index) {
             if self.level == Level::Plain {

@@ -234,8 +234,14 @@ pub enum DoctypeScan {
 }
 
 impl DoctypeScan {
+    /// Continues with the next bytes of the declaration. Returns the position of the `>` that ends it; `None` if it is
+    /// not among them.
+    pub fn find_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        bytes.iter().position(|&byte| self.is_ended_by(byte))
+    }
+
     /// Processes one byte. Returns whether it ends the declaration.
-    pub fn ends_with(&mut self, byte: u8) -> bool {
+    fn is_ended_by(&mut self, byte: u8) -> bool {
         *self = match (*self, byte) {
             (Self::Head | Self::SubsetEnd, b'>') => return true,
             (Self::Head, b'"' | b'\'') => Self::Quoted(byte),
@@ -310,7 +316,7 @@ mod tests {
             (" a [", None),
         ] {
             let mut scan = DoctypeScan::Head;
-            assert_eq!(doctype.bytes().position(|byte| scan.ends_with(byte)), end, "{doctype}");
+            assert_eq!(scan.find_end(doctype.as_bytes()), end, "{doctype}");
         }
     }
 }

@@ -5,8 +5,8 @@
 //! interprets tags: it tracks the state that a tree builder would have, and returns the mode for the bytes after a start
 //! tag.
 //!
-//! Works on every encoding in which bytes below 0x40 always mean ASCII: all encodings of the web except UTF-16 and
-//! ISO-2022-JP.
+//! Works on every encoding in which the bytes of `<`, `>`, `/`, `=`, quotes and white space always mean these
+//! characters: all encodings of the web except UTF-16 and ISO-2022-JP.
 //!
 //! Invariant: the calls of the handler do not depend on how the input is split.
 
@@ -127,7 +127,7 @@ enum Opening {
     /// The `<` is text.
     Text,
     Tag,
-    /// Other markup: the new state, and the number of bytes of the opening itself.
+    /// Other markup: the new state and the number of bytes consumed.
     Markup(State, usize),
     /// Text of a script: the new state and the number of bytes consumed.
     Script(ScriptState, usize),
@@ -151,7 +151,7 @@ impl Tokenizer {
         }
     }
 
-    /// Processes bytes. As the standard requires, an incomplete tag at the end of the input is dropped.
+    /// Processes the next chunk of the input.
     pub fn feed(&mut self, chunk: &[u8], handler: &mut impl TokenHandler) {
         let mut rest = chunk;
         while !rest.is_empty() {
@@ -163,7 +163,7 @@ impl Tokenizer {
         }
     }
 
-    /// Processes some bytes and returns the rest.
+    /// Processes some bytes and returns the unprocessed ones.
     fn step<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
         match self.state {
             State::Text => self.read_text(rest, handler),
@@ -176,7 +176,8 @@ impl Tokenizer {
         }
     }
 
-    /// Ends the input. Buffered bytes that could have been the start of a tag within captured text are text.
+    /// Ends the input. As the standard requires, an incomplete tag is dropped. A `<` that is not classified yet is
+    /// text, with the bytes after it. It is passed on in the modes that capture text.
     pub fn finish(&mut self, handler: &mut impl TokenHandler) {
         if matches!(self.state, State::Opening) && self.mode.is_captured() {
             handler.text(&self.buffer);
@@ -185,12 +186,12 @@ impl Tokenizer {
         self.state = State::Text;
     }
 
-    /// Processes the text before the next `<`, and what the `<` begins. Returns the rest.
+    /// Processes the text before the next `<`, and what the `<` begins. Returns the unprocessed bytes.
     fn read_text<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
         let is_captured = self.mode.is_captured();
         let next = match self.mode {
             TextMode::PlainText => None,
-            TextMode::Script => self.script.skip(rest),
+            TextMode::Script => self.script.skip_to_less_than(rest),
             _ => scan::find(b'<', rest),
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
@@ -205,7 +206,7 @@ impl Tokenizer {
         if markup.is_empty() { markup } else { self.read_markup(markup, handler) }
     }
 
-    /// Processes the markup at a `<`, with which `rest` begins. Returns the rest.
+    /// Processes the markup or text at the start of `rest`, whose first byte is `<`. Returns the unprocessed bytes.
     fn read_markup<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
         // Usually this is a complete tag. Check the other cases only if it is not.
         if matches!(self.mode, TextMode::Markup | TextMode::Captured)
@@ -399,7 +400,7 @@ impl Tokenizer {
     }
 
     fn continue_doctype<'a>(&mut self, mut scan: DoctypeScan, rest: &'a [u8]) -> &'a [u8] {
-        let end = rest.iter().position(|&byte| scan.ends_with(byte));
+        let end = scan.find_end(rest);
         self.state = if end.is_some() { State::Text } else { State::Doctype(scan) };
         end.and_then(|end| rest.get(end + 1..)).unwrap_or(&[])
     }

@@ -2,7 +2,7 @@
 //!
 //! The controller tests whether our own concurrency slows the host down. That some pages are slower than others does
 //! not matter. The test is an experiment: the controller holds one width for a phase, changes it, and compares the
-//! latencies of both phases within pages of the same kind (path template). If the latency does not depend on the width,
+//! latencies of both phases within pages of the same kind ([`page_kind`]). If the latency does not depend on the width,
 //! the throughput grows with the width. If the host queues our requests, the latency grows by the same factor as the
 //! width, and the larger width is wasted.
 //!
