@@ -1,8 +1,8 @@
 //! The resolver: looks up the addresses of host names, on its own thread.
 //!
 //! Invariant: every query gets exactly one answer. IP literals are answered immediately. Names given with `--resolve`
-//! are not passed to the resolver. The thread, its runtime and hickory start with the first name that needs a name
-//! server.
+//! are not passed to the resolver. The thread, its runtime and the DNS library (hickory) start with the first
+//! name that needs a name server.
 //!
 //! Whether an address may be connected to is decided in the core (`address`).
 
@@ -81,11 +81,11 @@ impl Resolver {
     /// `on_answer` is called on the caller's thread for IP literals, and on the resolver's thread otherwise.
     pub fn start(rules: &Rules, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
         let settings = ResolverSettings { timeout: rules.connect_timeout, server: rules.dns };
-        Self::with(settings, on_answer)
+        Self::with_settings(settings, on_answer)
     }
 
     /// Like [`Resolver::start`], with these settings.
-    pub fn with(settings: ResolverSettings, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
+    pub fn with_settings(settings: ResolverSettings, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
         Self { settings, on_answer: Arc::new(on_answer), thread_sender: Mutex::new(None) }
     }
 
@@ -210,19 +210,19 @@ struct NameSources {
     timeout: Duration,
     hosts: Hosts,
     /// The client for the name servers; an error if it could not be created.
-    servers: Result<TokioResolver, NetError>,
+    client: Result<TokioResolver, NetError>,
 }
 
 impl NameSources {
     fn open(settings: &ResolverSettings) -> Self {
         let hosts = Hosts::from_system().unwrap_or_default();
-        Self { timeout: settings.timeout, hosts, servers: name_servers(settings) }
+        Self { timeout: settings.timeout, hosts, client: dns_client(settings) }
     }
 
     /// Resolves a name with the hosts file. If the name is not there, uses the name servers.
     async fn look_up(&self, host: &str) -> DnsResult {
         let failed = |kind, message: String| Err(Failure::new(kind, message));
-        let name = match complete_name(host) {
+        let name = match parse_name(host) {
             Ok(name) => name,
             Err(error) => return failed(ErrorKind::DnsInvalid, format!("{host} is not a valid name: {error}")),
         };
@@ -234,20 +234,20 @@ impl NameSources {
         if let Some(found) = combine(&listed) {
             return Ok(found);
         }
-        let servers = match &self.servers {
-            Ok(servers) => servers,
+        let client = match &self.client {
+            Ok(client) => client,
             Err(error) => return failed(ErrorKind::DnsServfail, format!("no name server: {error}")),
         };
-        match timeout(self.timeout, both_families(servers, name.clone())).await {
+        match timeout(self.timeout, look_up_both_families(client, name.clone())).await {
             Ok(Ok(lookups)) => match combine(&lookups) {
                 Some(found) => Ok(found),
                 None => failed(ErrorKind::DnsNxdomain, format!("{host} has no address")),
             },
-            Ok(Err(error)) if has_endless_aliases(servers, &name, &error, self.timeout).await => {
+            Ok(Err(error)) if has_endless_aliases(client, &name, &error, self.timeout).await => {
                 failed(ErrorKind::DnsInvalid, format!("{host} has an endless chain of aliases (CNAME)"))
             }
             Ok(Err(error)) => {
-                let (kind, message) = explain(&error);
+                let (kind, message) = kind_and_message(&error);
                 failed(kind, format!("{host} {message}"))
             }
             Err(_) => failed(ErrorKind::DnsTimeout, format!("no answer about {host} in {:?}", self.timeout)),
@@ -257,13 +257,13 @@ impl NameSources {
 
 /// Whether a name has no address because its aliases (CNAME) form an endless chain. The resolver follows a chain to a
 /// limited length. If the chain is endless, the last name that it reached is an alias too.
-async fn has_endless_aliases(servers: &TokioResolver, name: &Name, error: &NetError, limit: Duration) -> bool {
+async fn has_endless_aliases(client: &TokioResolver, name: &Name, error: &NetError, limit: Duration) -> bool {
     let NetError::Dns(DnsError::NoRecordsFound(no_records)) = error else { return false };
     let last_name = no_records.query.name();
     if error.is_nx_domain() || last_name == name {
         return false;
     }
-    let alias = timeout(limit, servers.lookup(last_name.clone(), RecordType::CNAME)).await;
+    let alias = timeout(limit, client.lookup(last_name.clone(), RecordType::CNAME)).await;
     alias.is_ok_and(|found| found.is_ok_and(|found| !found.answers().is_empty()))
 }
 
@@ -281,14 +281,14 @@ fn combine(lookups: &[Lookup]) -> Option<(Vec<IpAddr>, Duration)> {
 
 /// Parses a host name. A name with a dot is fully qualified. Only single labels use the system's search list: a crawl
 /// must not query `example.com.my.office` if the lookup of example.com fails.
-fn complete_name(host: &str) -> Result<Name, NetError> {
+fn parse_name(host: &str) -> Result<Name, NetError> {
     let mut name = Name::from_ascii(host)?;
     name.set_fqdn(host.contains('.'));
     Ok(name)
 }
 
 /// The client for the name servers of the settings or of the system.
-fn name_servers(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
+fn dns_client(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
     let (config, mut options) = match settings.server {
         Some(address) => (ResolverConfig::from_name_servers(vec![name_server(address)]), ResolverOpts::default()),
         // Without a readable resolv.conf, localhost is used, as in the system's resolver.
@@ -319,9 +319,9 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 }
 
 /// Queries IPv6 and IPv4 addresses in parallel. A family that fails, or is much slower than the other, is left out.
-async fn both_families(servers: &TokioResolver, name: Name) -> Result<Vec<Lookup>, NetError> {
-    let mut ipv6 = std::pin::pin!(servers.lookup(name.clone(), RecordType::AAAA));
-    let mut ipv4 = std::pin::pin!(servers.lookup(name, RecordType::A));
+async fn look_up_both_families(client: &TokioResolver, name: Name) -> Result<Vec<Lookup>, NetError> {
+    let mut ipv6 = std::pin::pin!(client.lookup(name.clone(), RecordType::AAAA));
+    let mut ipv4 = std::pin::pin!(client.lookup(name, RecordType::A));
     // After a success, the other family has a short time. After a failure, it is awaited.
     let (first, second) = tokio::select! {
         first = &mut ipv6 => match first {
@@ -356,7 +356,7 @@ async fn result_in_time<T>(future: impl Future<Output = T>) -> Option<T> {
 /// If the families fail differently, the error with the higher severity is reported. A temporary failure outranks
 /// NXDOMAIN: as long as one family could not be looked up, it is not known that the name has no address.
 fn severity(error: &NetError) -> u8 {
-    match explain(error).0 {
+    match kind_and_message(error).0 {
         ErrorKind::DnsServfail => 4,
         ErrorKind::DnsTimeout => 3,
         ErrorKind::DnsInvalid => 2,
@@ -366,7 +366,7 @@ fn severity(error: &NetError) -> u8 {
 }
 
 /// The kind of a DNS error, and a message that follows the host name.
-fn explain(error: &NetError) -> (ErrorKind, String) {
+fn kind_and_message(error: &NetError) -> (ErrorKind, String) {
     match error {
         error if error.is_nx_domain() => (ErrorKind::DnsNxdomain, "does not exist".to_owned()),
         NetError::Dns(DnsError::NoRecordsFound(no_records)) if no_records.response_code == ResponseCode::NoError => {

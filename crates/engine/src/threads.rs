@@ -47,18 +47,18 @@ pub fn run(worker: Worker) -> io::Result<()> {
         loop {
             let stop = state.worker.job_queue.wait(&mut jobs, Some(IDLE_CHECK_INTERVAL));
             state.close_dead_connections();
-            if stop == Some(StopMode::Now) || state.lock().panicked {
-                return state.drop_everything();
+            if stop == Some(StopMode::Now) || state.lock().has_lost_job {
+                return state.interrupt_all();
             }
             for job in jobs.drain(..) {
                 start(&state, scope, Box::new(job));
             }
             if stop == Some(StopMode::Drain) && state.wait_until_finished() {
-                return state.drop_everything();
+                return state.interrupt_all();
             }
         }
     });
-    if state.lock().panicked { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
+    if state.lock().has_lost_job { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
 }
 
 /// The state that the threads share.
@@ -83,8 +83,9 @@ struct Locked {
     /// All open sockets. At the end they are shut down, which is the only way to interrupt a thread that blocks on one.
     open_sockets: Slab<Arc<TcpStream>>,
     is_stopped: bool,
-    /// A thread panicked and its job is lost. The worker ends, because the crawl would wait for that job forever.
-    panicked: bool,
+    /// A job is lost, usually because its thread panicked. The worker ends, because the crawl would wait for that job
+    /// forever.
+    has_lost_job: bool,
 }
 
 /// The socket of a session.
@@ -129,9 +130,9 @@ fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, j
 fn serve(state: &WorkerState) {
     let mut buffer = vec![0; BUFFER_SIZE];
     // Panics while a response is read are caught in the core. This catches all others.
-    let served = catch_unwind(AssertUnwindSafe(|| while serve_once(state, &mut buffer) {}));
-    if served.is_err() {
-        state.lock().panicked = true;
+    let result = catch_unwind(AssertUnwindSafe(|| while serve_once(state, &mut buffer) {}));
+    if result.is_err() {
+        state.lock().has_lost_job = true;
     }
 }
 
@@ -150,12 +151,12 @@ fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
         state.keep_or_close(transport, session);
         match completed {
             Some(Completed::Visit(visit)) => return state.report(visit),
-            // The fetch failed because `drop_everything` shut its socket down: do not retry it.
+            // The fetch failed because `interrupt_all` shut its socket down: do not retry it.
             Some(Completed::Retry(_)) if state.lock().is_stopped => return false,
             Some(Completed::Retry(same_job)) => job = same_job,
             // A session returns every job before it closes. If it did not, the job would be lost, so stop the worker.
             None => {
-                state.lock().panicked = true;
+                state.lock().has_lost_job = true;
                 return false;
             }
         }
@@ -216,7 +217,7 @@ fn drive(state: &WorkerState, mut stream: &TcpStream, session: &mut Session, buf
                     Some(bytes) => {
                         let now = state.now();
                         session.feed(bytes, now);
-                        // A steady trickle never trips the read timeout, so check the deadline here.
+                        // The read timeout starts again with every read, so check the deadline here.
                         session.expire(now);
                     }
                 })
@@ -252,7 +253,7 @@ impl WorkerState {
             resources: Resources::new(&worker),
             open_sockets: Slab::new(),
             is_stopped: false,
-            panicked: false,
+            has_lost_job: false,
         };
         Self { worker, locked: Mutex::new(locked), changed: Condvar::new() }
     }
@@ -306,7 +307,7 @@ impl WorkerState {
         !is_stopped
     }
 
-    /// Adds a socket to the table of open ones, so that `drop_everything` can shut it down.
+    /// Adds a socket to the table of open ones, so that `interrupt_all` can shut it down.
     fn add_socket(&self, stream: TcpStream) -> Transport {
         let stream = Arc::new(stream);
         let mut locked = self.lock();
@@ -386,9 +387,9 @@ impl WorkerState {
         waited.unwrap_or_else(PoisonError::into_inner).0.unfinished == 0
     }
 
-    /// Makes every blocking call return. Threads that wait for a job see that the worker has stopped. The sockets of
-    /// all others are shut down.
-    fn drop_everything(&self) {
+    /// Discards waiting jobs and idle connections, and makes every blocking call return. Threads that wait for a job
+    /// see that the worker has stopped. The sockets of all others are shut down.
+    fn interrupt_all(&self) {
         let mut locked = self.lock();
         locked.is_stopped = true;
         locked.jobs.clear();

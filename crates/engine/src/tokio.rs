@@ -58,7 +58,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
     let state = Rc::new(WorkerState::new(worker, slots));
     // Tasks that are unfinished when `receive` returns are dropped with their sockets.
     LocalSet::new().block_on(&runtime, receive(Rc::clone(&state)));
-    if state.panicked.get() { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
+    if state.has_lost_job.get() { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
 }
 // end: tokio-run
 
@@ -75,8 +75,8 @@ struct WorkerState {
     buffer: RefCell<Box<[u8]>>,
     /// Wakes `receive`.
     receiver: Arc<Notify>,
-    /// A task panicked and its job is lost. The worker ends, because the crawl would wait for that job forever.
-    panicked: Cell<bool>,
+    /// A job is lost because its task panicked. The worker ends, because the crawl would wait for that job forever.
+    has_lost_job: Cell<bool>,
 }
 
 /// Reports the panic of a task to `receive`, because the runtime does not propagate it.
@@ -85,7 +85,7 @@ struct PanicGuard<'a>(&'a WorkerState);
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.panicked.set(true);
+            self.0.has_lost_job.set(true);
             self.0.receiver.notify_one();
         }
     }
@@ -116,7 +116,7 @@ async fn receive(state: Rc<WorkerState>) {
         jobs.shrink_to(JOB_BUFFER_CAPACITY);
         match stop {
             Some(StopMode::Now) => return,
-            _ if state.panicked.get() => return,
+            _ if state.has_lost_job.get() => return,
             Some(StopMode::Drain) if state.unfinished.get() == 0 => return,
             _ => {}
         }
@@ -292,7 +292,7 @@ impl WorkerState {
             slots,
             buffer: RefCell::default(),
             receiver: Arc::default(),
-            panicked: Cell::new(false),
+            has_lost_job: Cell::new(false),
         }
     }
 
@@ -461,6 +461,6 @@ mod tests {
             }));
             receive(Rc::clone(&state)).await;
         });
-        assert!(state.panicked.get());
+        assert!(state.has_lost_job.get());
     }
 }

@@ -111,7 +111,7 @@ struct Bench {
 fn bench(server: SocketAddr, timeout: Duration) -> Bench {
     let (sender, answers) = mpsc::channel();
     let settings = ResolverSettings { timeout, server: Some(server) };
-    let resolver = Resolver::with(settings, move |answer| sender.send(answer).unwrap());
+    let resolver = Resolver::with_settings(settings, move |answer| sender.send(answer).unwrap());
     Bench { resolver, answers }
 }
 

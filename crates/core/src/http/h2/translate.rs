@@ -27,12 +27,12 @@ pub fn request_block(is_https: bool, request: &[u8]) -> Vec<u8> {
     hpack::encode(&mut block, b":scheme", if is_https { b"https" } else { b"http" });
     hpack::encode(&mut block, b":authority", host);
     hpack::encode(&mut block, b":path", target);
-    let mut lower = Vec::new();
+    let mut lower_name = Vec::new();
     for (name, value) in fields.filter(|(name, _)| !is_host(name)) {
-        lower.clear();
-        lower.extend(name.iter().map(u8::to_ascii_lowercase));
-        if !CONNECTION_FIELDS.contains(&lower.as_slice()) {
-            hpack::encode(&mut block, &lower, value);
+        lower_name.clear();
+        lower_name.extend(name.iter().map(u8::to_ascii_lowercase));
+        if !CONNECTION_FIELDS.contains(&lower_name.as_slice()) {
+            hpack::encode(&mut block, &lower_name, value);
         }
     }
     block
@@ -115,10 +115,10 @@ pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadF
         return Err(malformed("101 does not exist in HTTP/2"));
     }
     text.extend_from_slice(b"\r\n");
-    if let Some(place) = text.get_mut(9..12) {
-        place.copy_from_slice(format!("{status:03}").as_bytes());
+    if let Some(status_digits) = text.get_mut(9..12) {
+        status_digits.copy_from_slice(format!("{status:03}").as_bytes());
     }
-    // Without a body, the field does not tell how many bytes follow.
+    // A response without a body may have this field too. It then does not say how many bytes follow.
     let has_body = status >= 200 && status != 204 && status != 304;
     Ok(ResponseHead { status, text, content_length: content_length.filter(|_| has_body) })
 }
