@@ -228,7 +228,7 @@ impl Workbench {
         if !self.evictable.is_full() || now < self.evictable.next_eviction {
             return;
         }
-        let mut all: Vec<_> = Vec::new();
+        let mut candidates: Vec<_> = Vec::new();
         for (id, entry) in &self.lanes {
             let lane = &entry.lane;
             for (origin, state) in &lane.robots {
@@ -236,12 +236,19 @@ impl Workbench {
                 if may_evict && newest != Some((*id, origin)) {
                     let weight = state.weight();
                     let weight_class = std::cmp::Reverse(weight / WEIGHT_CLASS);
-                    all.push((lane.is_busy(), weight_class, lane.pace.last_start(), weight, *id, origin.clone()));
+                    candidates.push((
+                        lane.is_busy(),
+                        weight_class,
+                        lane.pace.last_start(),
+                        weight,
+                        *id,
+                        origin.clone(),
+                    ));
                 }
             }
         }
-        all.sort_by_key(|(is_busy, weight_class, last_start, ..)| (*is_busy, *weight_class, *last_start));
-        for (.., weight, id, origin) in all {
+        candidates.sort_by_key(|(is_busy, weight_class, last_start, ..)| (*is_busy, *weight_class, *last_start));
+        for (.., weight, id, origin) in candidates {
             if self.evictable.robots_bytes <= self.evictable.robots_limit / 4 * 3 {
                 break;
             }

@@ -45,8 +45,8 @@ enum RobotsDecision {
     Denied(Outcome, Option<Failure>, u8),
 }
 
-/// Picks the next link. `pages`: whether pages may be requested for the first time.
-pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pick {
+/// Picks the next link. `may_fetch_pages`: whether pages may be requested for the first time.
+pub(super) fn pick(lane: &mut Lane, may_fetch_pages: bool, rules: &Rules, now: Time) -> Pick {
     if let Some((link, purpose)) = lane.site_files.pop_front() {
         return Pick::Take(link, purpose);
     }
@@ -61,7 +61,7 @@ pub(super) fn pick(lane: &mut Lane, pages: bool, rules: &Rules, now: Time) -> Pi
     }
     let mut index = 0;
     while let Some(link) = lane.queue.get(index).filter(|_| index < LOOK_AHEAD) {
-        if !pages && link.tries == 0 {
+        if !may_fetch_pages && link.tries == 0 {
             index += 1;
             continue;
         }
@@ -234,10 +234,12 @@ pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     let mut urls = lane.queue.iter().map(|link| &link.url);
     let mut site_files = lane.site_files.iter().map(|(link, _)| &link.url);
     let mut retries = lane.retries.iter().map(|Reverse(retry)| &retry.link.url);
-    let is_remote = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
+    let has_resolving_proxy = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
     match rules.proxies.resolve(&lane.name) {
         Some(is_resolved_by_proxy) => is_resolved_by_proxy,
-        None => urls.all(is_remote) && site_files.all(is_remote) && retries.all(is_remote),
+        None => {
+            urls.all(has_resolving_proxy) && site_files.all(has_resolving_proxy) && retries.all(has_resolving_proxy)
+        }
     }
 }
 

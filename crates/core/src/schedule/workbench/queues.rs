@@ -46,7 +46,7 @@ impl Workbench {
         self.fail_all(id, now);
         self.request_refill(id);
         self.update_lane_counts(id);
-        let pages = self.pages_left > 0;
+        let may_fetch_pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
@@ -57,11 +57,11 @@ impl Workbench {
             // The lane is checked again when it is the first in its queue.
             return;
         }
-        let at = entry.lane.due(pages);
-        if at <= now {
+        let due = entry.lane.due(may_fetch_pages);
+        if due <= now {
             self.enqueue_ready(id);
         } else {
-            self.enqueue_later(id, at);
+            self.enqueue_later(id, due);
         }
     }
 
@@ -183,7 +183,7 @@ impl Workbench {
         }
         let (time, id) = self.queues.first_later()?;
         let lane = &self.lanes.get(&id)?.lane;
-        Some((Arc::clone(&lane.name), reason(lane, now), time - now))
+        Some((Arc::clone(&lane.name), wait_reason(lane, now), time - now))
     }
 
     /// What a lane waits for, and how long at least; zero if it waits for an event. `None` if it only waits for its
@@ -192,7 +192,7 @@ impl Workbench {
         let Entry { lane, wait, .. } = &**self.lanes.get(&id)?;
         match wait {
             _ if matches!(lane.addresses, Addresses::Resolving { .. }) => Some((WaitReason::Dns, Duration::ZERO)),
-            WaitState::Later(time) => Some((reason(lane, now), *time - now)),
+            WaitState::Later(time) => Some((wait_reason(lane, now), *time - now)),
             WaitState::Nowhere if lane.in_flight() > 0 => Some((WaitReason::Responses, Duration::ZERO)),
             WaitState::Rated => Some((WaitReason::Rate, self.next_start - now)),
             WaitState::Nowhere | WaitState::Ready(_) | WaitState::Queued | WaitState::Crowded | WaitState::Unproven => {
@@ -203,7 +203,7 @@ impl Workbench {
 }
 
 /// Why a lane waits for a known time.
-fn reason(lane: &Lane, now: Time) -> WaitReason {
+fn wait_reason(lane: &Lane, now: Time) -> WaitReason {
     if lane.pace.backs_off_until() > now {
         WaitReason::BackOff
     } else if lane.pace.has_crawl_delay() {

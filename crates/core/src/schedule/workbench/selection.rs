@@ -34,13 +34,13 @@ impl Workbench {
     /// Selects the next action of this lane. Links that need no request are settled.
     pub(super) fn select(&mut self, id: LaneId, now: Time) -> Selection {
         let rules = Arc::clone(&self.rules);
-        let pages = self.pages_left > 0;
+        let may_fetch_pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return Selection::Blocked(Time::NEVER);
         };
         let lane = &mut entry.lane;
         // The lane may have changed since it was queued.
-        let due = lane.due(pages);
+        let due = lane.due(may_fetch_pages);
         if due > now {
             return Selection::Blocked(due);
         }
@@ -51,8 +51,9 @@ impl Workbench {
             Addresses::RetryAt { at, .. } if *at > now => return Selection::Blocked(*at),
             Addresses::Failed { until, .. } if *until > now => {
                 self.fail_all(id, now);
-                let is_left = self.lanes.get(&id).is_some_and(|entry| pick::has_given_addresses(&entry.lane, &rules));
-                return if is_left { self.select(id, now) } else { Selection::Blocked(Time::NEVER) };
+                let entry = self.lanes.get(&id);
+                let has_given_addresses = entry.is_some_and(|entry| pick::has_given_addresses(&entry.lane, &rules));
+                return if has_given_addresses { self.select(id, now) } else { Selection::Blocked(Time::NEVER) };
             }
             // A proxy resolves the name.
             _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
@@ -70,7 +71,7 @@ impl Workbench {
             }
         };
         loop {
-            let (link, purpose) = match pick::pick(lane, pages, &rules, now) {
+            let (link, purpose) = match pick::pick(lane, may_fetch_pages, &rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
                 Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Evicted)) => {
                     let before = lane.robots_weight();
@@ -111,7 +112,7 @@ impl Workbench {
             // The connection may use any of the addresses, so the request counts towards all of them.
             let is_full = |ip: &&IpAddr| {
                 let in_flight = self.queues.in_flight_at(**ip);
-                rules.per_ip.is_some_and(|cap| in_flight >= cap)
+                rules.per_ip.is_some_and(|max_requests| in_flight >= max_requests)
             };
             if let Some(ip) = addresses.iter().find(is_full).copied() {
                 pick::put_back(lane, link, purpose);
@@ -142,8 +143,8 @@ impl Workbench {
         let site_files = lane.site_files.drain(..).map(|(link, purpose)| (link, Some(purpose)));
         let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
         let is_dns_failure = !is_dead(&lane.addresses, now);
-        let all: Vec<_> = queued.chain(site_files).chain(retries).collect();
-        for (link, purpose) in all {
+        let links: Vec<_> = queued.chain(site_files).chain(retries).collect();
+        for (link, purpose) in links {
             // An address given with --resolve is used although DNS has failed.
             if is_dns_failure && self.rules.given_addresses(link.url.host(), link.url.port()).is_some() {
                 pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));

@@ -81,8 +81,8 @@ impl Workbench {
         }
         if now >= self.next_reserve_check {
             self.next_reserve_check = now + RESERVE_CHECK_INTERVAL;
-            let counts = |entry: &Entry| entry.is_fast || entry.quick_slots.is_some();
-            if !self.lanes.values().any(|entry| counts(entry) && !entry.lane.is_slow(now)) {
+            let is_fast_or_quick = |entry: &Entry| entry.is_fast || entry.quick_slots.is_some();
+            if !self.lanes.values().any(|entry| is_fast_or_quick(entry) && !entry.lane.is_slow(now)) {
                 self.reserve_lifted_until = self.next_reserve_check;
                 return None;
             }
@@ -131,8 +131,8 @@ impl Workbench {
     /// the slots. Their number is kept until the next count while waiting lanes take the freed slots, because each
     /// close frees only one. Returns when to count again.
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
-        let is_kept_out = self.queues.has_unproven();
-        if self.queues.has_no_ready_lane() && !is_kept_out {
+        let has_unproven = self.queues.has_unproven();
+        if self.queues.has_no_ready_lane() && !has_unproven {
             self.rules.limits.slow_response_quota.clear();
             return Time::NEVER;
         }
@@ -144,17 +144,18 @@ impl Workbench {
         // The only request to a new host was that for its robots.txt.
         let starts_of_new = u8::from(self.rules.robots == RobotsPolicy::Obey);
         let mut quick = LongHeldSlots { is_awaited: false, count: 0, patience: QUICK_LANE_PATIENCE };
-        let mut new = LongHeldSlots { is_awaited: is_kept_out, count: 0, patience: NEW_LANE_PATIENCE };
+        let mut new = LongHeldSlots { is_awaited: has_unproven, count: 0, patience: NEW_LANE_PATIENCE };
         for entry in self.lanes.values() {
             let Entry { lane, wait, .. } = &**entry;
-            let longer = |span| lane.flights().filter(|(_, started)| now - *started > span).count();
-            let (own, own_longest) = (longer(quick.patience), longer(new.patience));
-            quick.count += own;
-            new.count += own_longest;
+            let held_longer_than = |span| lane.flights().filter(|(_, started)| now - *started > span).count();
+            let own_for_quick = held_longer_than(quick.patience);
+            let own_for_new = held_longer_than(new.patience);
+            quick.count += own_for_quick;
+            new.count += own_for_new;
             if matches!(wait, WaitState::Ready(_)) && lane.left() > 0 {
                 let is_new = lane.in_flight() == 0 && lane.pace.starts() <= starts_of_new;
-                quick.is_awaited |= lane.pace.is_quick() && own == 0;
-                new.is_awaited |= is_new || (lane.pace.is_quick() && own_longest == 0);
+                quick.is_awaited |= lane.pace.is_quick() && own_for_quick == 0;
+                new.is_awaited |= is_new || (lane.pace.is_quick() && own_for_new == 0);
             }
         }
         match [quick, new].into_iter().find(|slots| slots.is_awaited) {

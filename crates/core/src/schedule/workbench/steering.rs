@@ -122,8 +122,8 @@ impl Workbench {
         lane.site_files.clear();
         let mut links: Vec<Link> = lane.queue.drain(..).collect();
         let dropped = site_files + retries + links.len();
-        let retried = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
-        links.extend(retried.map(|Reverse(retry)| retry.link));
+        let page_retries = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+        links.extend(page_retries.map(|Reverse(retry)| retry.link));
         self.held.remove(dropped);
         self.place(id, now);
         links
