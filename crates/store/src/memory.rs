@@ -124,7 +124,7 @@ impl Frontier for MemoryFrontier {
             self.queued -= 1;
             let request = link.request.as_ref().map_or(0, |request| REQUEST_HEAD + request.encode().len());
             // `saturating_sub`, because encoding user data with fractions again may give another length.
-            let bytes = HEAD + behind_host(link.url.as_ref()).len() + request;
+            let bytes = HEAD + after_host(link.url.as_ref()).len() + request;
             self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
             links.push(link);
         }
@@ -196,7 +196,7 @@ impl Queue {
         if self.levels.get(index).is_none_or(|level| level.rank != rank) {
             self.levels.insert(index, Level { rank, links: ByteQueue::default() });
         }
-        let rest = behind_host(link.url);
+        let rest = after_host(link.url);
         let mut item = Vec::with_capacity(HEAD + rest.len());
         let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
         let flags = link.kind as u8 | has_request | if link.url.is_https() { HTTPS } else { 0 };
@@ -271,7 +271,7 @@ impl Level {
 }
 
 /// The part of a URL that its lane does not determine: port, path and query.
-pub(crate) fn behind_host(url: UrlRef<'_>) -> &str {
+pub(crate) fn after_host(url: UrlRef<'_>) -> &str {
     let scheme = if url.is_https() { "https://".len() } else { "http://".len() };
     url.as_str().get(scheme + url.host().len()..).unwrap_or("/")
 }

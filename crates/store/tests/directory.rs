@@ -35,8 +35,8 @@ fn crawl_a_little(directory: &Path) {
         is_fetched_page: true,
     };
     opened.frontier.settle(&taken[0], final_outcome).expect("settles");
-    opened.frontier.keep_lane_state(lane, b"early").expect("keeps");
-    opened.frontier.keep_lane_state(lane, b"resting").expect("keeps");
+    opened.frontier.write_note(lane, b"early").expect("keeps");
+    opened.frontier.write_note(lane, b"resting").expect("keeps");
     let batch = opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").expect("a batch");
     opened.writer.write(&batch).expect("writes");
     opened.frontier.acknowledge(&batch).expect("acknowledges");
@@ -55,7 +55,7 @@ fn committed_data_survives_a_restart_and_is_in_the_history() {
         let counts = opened.frontier.counts();
         assert_eq!((opened.resumed, counts.known, counts.queued, counts.settled), (true, 3, 2, 1));
         let lane = opened.frontier.lane_of("a.example").expect("a lane");
-        assert_eq!(opened.frontier.lane_state(lane).expect("reads").as_deref(), Some(b"resting".as_slice()));
+        assert_eq!(opened.frontier.read_note(lane).expect("reads").as_deref(), Some(b"resting".as_slice()));
         assert_eq!((opened.frontier.lines(), opened.frontier.outputs().get("pages.jsonl")), (1, Some(&16)));
         assert_eq!(folder.path().join("snapshot").exists(), has_snapshot);
         // The log is short, so a snapshot is not worth its syncs unless one is requested explicitly.

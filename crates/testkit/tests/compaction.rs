@@ -49,7 +49,7 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
                 FinalOutcome { outcome, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
             frontier.settle(&link, final_outcome).expect("settles");
         }
-        frontier.keep_lane_state(lane, format!("note of round {round}").as_bytes()).expect("keeps");
+        frontier.write_note(lane, format!("note of round {round}").as_bytes()).expect("keeps");
     }
     frontier.keep_line(b"{\"type\":\"run\"}").expect("keeps");
     commit(frontier, writer);
@@ -132,7 +132,7 @@ fn reopen(files: &CrashFiles, queued: u64) -> DiskFrontier {
     assert_eq!((counts.known, counts.queued, counts.settled), (PAGES as u64, queued, PAGES as u64 - queued));
     assert_eq!(frontier.outputs().get(OUTPUT.0), Some(&OUTPUT.1));
     let lane = frontier.lane_of("h0.example").expect("a lane");
-    assert!(frontier.lane_state(lane).expect("reads").is_some_and(|note| note.starts_with(b"note of round")));
+    assert!(frontier.read_note(lane).expect("reads").is_some_and(|note| note.starts_with(b"note of round")));
     assert!(frontier.earlier(url(0).as_ref(), LinkKind::Anchor).expect("reads").is_some());
     frontier
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use argiope_core::page::custom_request::CustomRequest;
 use argiope_core::{Link, LinkKind, LinkRef, Url, UrlRef};
 
-use crate::memory::behind_host;
+use crate::memory::after_host;
 use crate::segments::EarlierPlace;
 
 /// Length of the fixed part in bytes: flags and kind, redirects, tries.
@@ -49,8 +49,8 @@ impl QueuedLink {
         // Most links are found on a page of the same host. The URL of that page is then stored without scheme and host.
         let is_same_host = |via: &Url| via.host() == link.url.host() && via.is_https() == link.url.is_https();
         let same_host = link.via.filter(|via| is_same_host(via));
-        let via = same_host.map_or_else(|| link.via.map_or("", Url::as_str), |via| behind_host(via.as_ref()));
-        let rest = behind_host(link.url);
+        let via = same_host.map_or_else(|| link.via.map_or("", Url::as_str), |via| after_host(via.as_ref()));
+        let rest = after_host(link.url);
         let mut bytes = Vec::with_capacity(HEAD_LENGTH + 2 + via.len() + rest.len());
         let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
         let scheme = if link.url.is_https() { HTTPS } else { 0 };

@@ -10,13 +10,13 @@ use argiope_core::{Frontier, LaneId, LinkRef, StoreError, UrlRef};
 
 use super::frontier::{DiskFrontier, LinkChange};
 use super::snapshot::State;
-use crate::memory::behind_host;
+use crate::memory::after_host;
 
 /// The name of the lane of deferred links. No host has this name.
 pub(super) const DEFERRED: &str = "";
 
 /// The part of a URL after its scheme: what the record of a deferred link contains.
-pub(super) fn behind_scheme(url: UrlRef<'_>) -> &str {
+pub(super) fn after_scheme(url: UrlRef<'_>) -> &str {
     let scheme = if url.is_https() { "https://" } else { "http://" };
     url.as_str().get(scheme.len()..).unwrap_or_default()
 }
@@ -32,7 +32,7 @@ impl DiskFrontier {
             None => self.lane_of(DEFERRED)?,
         };
         self.deferred_lane = Some(lane);
-        let position = self.write_link(lane, link, behind_scheme(link.url), LinkChange::default())?;
+        let position = self.write_link(lane, link, after_scheme(link.url), LinkChange::default())?;
         self.state.queue(lane, link.rank(), position);
         self.queued += 1;
         Ok(true)
@@ -49,7 +49,7 @@ impl DiskFrontier {
             let link = self.read_link(Some(deferred), position)?;
             let lane = self.lane_of(link.url.host())?;
             let change = LinkChange { replaces: Some(position), was_deferred: true, ..LinkChange::default() };
-            let rest = behind_host(link.url.as_ref());
+            let rest = after_host(link.url.as_ref());
             let position = self.write_link(lane, LinkRef::from(&link), rest, change)?;
             self.state.queue(lane, rank, position);
             lanes.push(lane);

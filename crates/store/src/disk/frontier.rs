@@ -17,7 +17,7 @@ use super::round::{EarlierOutcomes, Requeue};
 use super::snapshot::{self, Mark, Portion, QueuePositions, State};
 use super::snapshot_writer::SnapshotWriter;
 use super::spill;
-use crate::memory::behind_host;
+use crate::memory::after_host;
 use argiope_core::page::custom_request::CustomRequest;
 use argiope_core::schedule::frontier::{ALREADY_SENT, link_fingerprint};
 use argiope_core::{
@@ -311,13 +311,13 @@ impl DiskFrontier {
     /// files.
     pub(super) fn rewrite_state(&mut self) -> Result<(), StoreError> {
         let mut positions: Vec<(u64, LaneId)> =
-            self.state.lane_states.iter().map(|(lane, position)| (*position, *lane)).collect();
+            self.state.notes.iter().map(|(lane, position)| (*position, *lane)).collect();
         positions.sort_unstable();
         for (_, lane) in
             positions.into_iter().filter(|(_, lane)| ![ROUND_NOTE, REQUEUE_NOTE, REFETCH_NOTE].contains(lane))
         {
-            if let Some(state) = self.lane_state(lane)? {
-                self.keep_lane_state(lane, &state)?;
+            if let Some(note) = self.read_note(lane)? {
+                self.write_note(lane, &note)?;
             }
         }
         for (name, length) in &self.state.outputs {
@@ -330,18 +330,18 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// Stores the state that a lane needs in the next run, replacing its previous state.
-    pub fn keep_lane_state(&mut self, lane: LaneId, state: &[u8]) -> Result<(), StoreError> {
-        let position = self.journal.append(&Record::LaneState { lane, state })?;
-        self.state.lane_states.insert(lane, position);
+    /// Stores a note about a lane, replacing its previous note.
+    pub fn write_note(&mut self, lane: LaneId, note: &[u8]) -> Result<(), StoreError> {
+        let position = self.journal.append(&Record::Note { lane, note })?;
+        self.state.notes.insert(lane, position);
         Ok(())
     }
 
-    /// The state that a lane stored last.
-    pub fn lane_state(&mut self, lane: LaneId) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(&position) = self.state.lane_states.get(&lane) else { return Ok(None) };
+    /// The last note about a lane.
+    pub fn read_note(&mut self, lane: LaneId) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(&position) = self.state.notes.get(&lane) else { return Ok(None) };
         self.journal.read(position, |record| match record {
-            Record::LaneState { state, .. } => Some(state.to_vec()),
+            Record::Note { note, .. } => Some(note.to_vec()),
             _ => None,
         })
     }
@@ -514,7 +514,7 @@ impl DiskFrontier {
         replaces: Option<u64>,
         again: bool,
     ) -> Result<(), StoreError> {
-        let rest = behind_host(link.url);
+        let rest = after_host(link.url);
         let position = self.write_link(lane, link, rest, LinkChange { replaces, again, ..LinkChange::default() })?;
         self.state.queue(lane, link.rank(), position);
         self.queued += 1;
@@ -660,7 +660,7 @@ impl Frontier for DiskFrontier {
         let Leased { lane, rank, position } = self.end_lease(link)?;
         let sent = Link { tries: ALREADY_SENT, ..link.clone() };
         let change = LinkChange { replaces: Some(position), ..LinkChange::default() };
-        let position = self.write_link(lane, LinkRef::from(&sent), behind_host(sent.url.as_ref()), change)?;
+        let position = self.write_link(lane, LinkRef::from(&sent), after_host(sent.url.as_ref()), change)?;
         self.leased.insert(link.fingerprint(self.key), Leased { lane, rank, position });
         Ok(())
     }
@@ -723,11 +723,11 @@ impl Frontier for DiskFrontier {
     }
 
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
-        self.keep_lane_state(about.unwrap_or(CRAWL_NOTES), note)
+        self.write_note(about.unwrap_or(CRAWL_NOTES), note)
     }
 
     fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
-        self.lane_state(about.unwrap_or(CRAWL_NOTES))
+        self.read_note(about.unwrap_or(CRAWL_NOTES))
     }
 
     fn is_recrawl(&self) -> bool {

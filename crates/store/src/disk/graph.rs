@@ -111,7 +111,7 @@ impl LinkGraph {
         let crawl = CrawlFile::read(&*files)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl.crawl)?;
         // `true`: only what the link graph needs.
-        let index = LogIndex::open(&*files, &log, true)?;
+        let index = LogIndex::open_for_graph(&*files, &log)?;
         Self::with_index(files, crawl.key, log, &index, round)
     }
 

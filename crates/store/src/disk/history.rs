@@ -74,10 +74,10 @@ pub fn history_in(
             is_requeued_new = false;
             each(HistoryEvent::Line { line })
         }
-        Record::LaneState { lane: ROUND_NOTE, .. } => each(HistoryEvent::Round),
-        Record::LaneState { lane, state } => match names.name(lane) {
-            Some(host) => each(HistoryEvent::Note { host, note: state }),
-            // The state belongs to the crawl as a whole.
+        Record::Note { lane: ROUND_NOTE, .. } => each(HistoryEvent::Round),
+        Record::Note { lane, note } => match names.name(lane) {
+            Some(host) => each(HistoryEvent::Note { host, note }),
+            // The note is about the crawl as a whole.
             None => Ok(()),
         },
         Record::Output { .. } | Record::Created { .. } | Record::Edges { .. } => Ok(()),

@@ -49,7 +49,7 @@ pub(super) enum IndexKey<'a> {
     Link(u32, bool, &'a str),
     /// Outcomes of the link whose record is at this log position.
     FinalOutcome(u64),
-    /// States of a lane.
+    /// Notes about a lane.
     Note(u32),
     /// Other records with this URL.
     Line(&'a str),
@@ -135,11 +135,11 @@ impl Builder {
                 self.is_in_round = false;
                 *self.counts.entry((lane.0, LaneCount::Settled)).or_default() += 1;
             }
-            Record::LaneState { lane: ROUND_NOTE, .. } => {
+            Record::Note { lane: ROUND_NOTE, .. } => {
                 push(IndexKey::Round);
                 self.is_in_round = true;
             }
-            Record::LaneState { lane, .. } => push(IndexKey::Note(lane.0)),
+            Record::Note { lane, .. } => push(IndexKey::Note(lane.0)),
             Record::Line { line } => {
                 self.is_in_round = false;
                 if line.starts_with(br#"{"v":1,"type":"run""#) {
@@ -239,9 +239,28 @@ pub(super) struct LogIndex {
 }
 
 impl LogIndex {
-    /// Opens the indexes of a log and builds missing ones in memory. With `for_graph`, those built in memory have only
-    /// what the link graph needs.
-    pub fn open(files: &dyn Files, log: &LogReader, for_graph: bool) -> Result<Self, StoreError> {
+    /// Opens the indexes of a log and builds missing ones in memory.
+    pub fn open(files: &dyn Files, log: &LogReader) -> Result<Self, StoreError> {
+        Self::open_with(files, log, |_| true)
+    }
+
+    /// Like `open`, but indexes built in memory have only what the link graph needs.
+    pub fn open_for_graph(files: &dyn Files, log: &LogReader) -> Result<Self, StoreError> {
+        Self::open_with(files, log, |record| {
+            matches!(
+                record,
+                Record::Edges { .. } | Record::Note { lane: ROUND_NOTE | REFETCH_NOTE, .. } | Record::Lane { .. }
+            )
+        })
+    }
+
+    /// Opens the indexes of a log. Those that are missing are built in memory from the log entries that `is_needed`
+    /// selects.
+    fn open_with(
+        files: &dyn Files,
+        log: &LogReader,
+        is_needed: impl Fn(&Record<'_>) -> bool,
+    ) -> Result<Self, StoreError> {
         let (mut parts, mut lanes) = (Vec::new(), 0);
         for number in log.numbers() {
             if let Some((part, lanes_after)) = open_index(files, log, number, lanes) {
@@ -251,14 +270,7 @@ impl LogIndex {
             }
             let mut builder = Builder { lanes, ..Builder::default() };
             log.walk_file(number, |position, record| {
-                if !for_graph
-                    || matches!(
-                        record,
-                        Record::Edges { .. }
-                            | Record::LaneState { lane: ROUND_NOTE | REFETCH_NOTE, .. }
-                            | Record::Lane { .. }
-                    )
-                {
+                if is_needed(&record) {
                     builder.add(position, &record);
                 }
                 Ok(())

@@ -30,8 +30,9 @@ pub(super) enum Record<'a> {
     FinalOutcome { lane: LaneId, link: u64, outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// A record that does not belong to an outcome: run, robots.txt, skip.
     Line { line: &'a [u8] },
-    /// The state that a lane stores for the next run; replaces its previous state.
-    LaneState { lane: LaneId, state: &'a [u8] },
+    /// What is stored for the next run about a lane or about the crawl; replaces the previous note with the same lane
+    /// number.
+    Note { lane: LaneId, note: &'a [u8] },
     /// The length of an output file as of this commit, and the hash of its bytes if known; replaces the previous
     /// record.
     Output { length: u64, hash: Option<u64>, name: &'a str },
@@ -93,7 +94,7 @@ const PAGE: u8 = 2;
 const LINK: u8 = 3;
 const FINAL_OUTCOME: u8 = 4;
 const LINE: u8 = 5;
-const LANE_STATE: u8 = 6;
+const NOTE: u8 = 6;
 const OUTPUT: u8 = 7;
 const AGAIN: u8 = 8;
 const EDGES: u8 = 9;
@@ -118,7 +119,7 @@ impl<'a> Record<'a> {
             Self::Link(LinkRecord { again: true, .. }) => AGAIN,
             Self::FinalOutcome { .. } => FINAL_OUTCOME,
             Self::Line { .. } => LINE,
-            Self::LaneState { .. } => LANE_STATE,
+            Self::Note { .. } => NOTE,
             Self::Output { hash: None, .. } => OUTPUT,
             Self::Output { hash: Some(_), .. } => HASHED_OUTPUT,
             Self::Created { .. } => CREATED,
@@ -158,9 +159,9 @@ impl<'a> Record<'a> {
                 out.extend(line);
             }
             Self::Line { line } => out.extend(line),
-            Self::LaneState { lane, state } => {
+            Self::Note { lane, note } => {
                 write_number(u64::from(lane.0), out);
-                out.extend(state);
+                out.extend(note);
             }
             Self::Output { length, hash, name } => {
                 write_number(length, out);
@@ -238,7 +239,7 @@ impl<'a> Record<'a> {
                 }
             }
             LINE => Self::Line { line: body.0 },
-            LANE_STATE => Self::LaneState { lane: body.lane()?, state: body.0 },
+            NOTE => Self::Note { lane: body.lane()?, note: body.0 },
             OUTPUT => Self::Output { length: body.number()?, hash: None, name: text(body.0)? },
             HASHED_OUTPUT => {
                 let length = body.number()?;
@@ -361,7 +362,7 @@ mod tests {
             },
             Record::FinalOutcome { lane: LaneId(9), link: 0, outcome: Outcome::Ok, status: Some(200), line: b"" },
             Record::Line { line: b"{\"type\":\"run\"}" },
-            Record::LaneState { lane: LaneId(u32::MAX), state: &[0, 255] },
+            Record::Note { lane: LaneId(u32::MAX), note: &[0, 255] },
             Record::Output { length: u64::MAX, hash: None, name: "pages.jsonl" },
             Record::Output { length: 7, hash: Some(u64::MAX), name: "pages.jsonl" },
             Record::Created { name: "report.txt" },

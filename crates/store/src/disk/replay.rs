@@ -103,8 +103,8 @@ impl<'a> Replay<'a> {
                 self.collect(lane, link, position);
                 state.settled += 1;
             }
-            Record::LaneState { lane, .. } => {
-                state.lane_states.insert(lane, position);
+            Record::Note { lane, .. } => {
+                state.notes.insert(lane, position);
             }
             Record::Output { length, hash, name } => {
                 state.outputs.insert(name.into(), length);

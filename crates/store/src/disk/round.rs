@@ -124,8 +124,8 @@ impl DiskFrontier {
         let previous_start = self.round_note()?.map_or(0, |(start, _)| start);
         self.recall_earlier(previous_start, start)?;
         let count = self.requeue.0.len() as u64;
-        self.keep_lane_state(ROUND_NOTE, &[start.to_le_bytes(), previous_start.to_le_bytes()].concat())?;
-        self.keep_lane_state(REQUEUE_NOTE, &0_u64.to_le_bytes())?;
+        self.write_note(ROUND_NOTE, &[start.to_le_bytes(), previous_start.to_le_bytes()].concat())?;
+        self.write_note(REQUEUE_NOTE, &0_u64.to_le_bytes())?;
         self.rewrite_state()?;
         self.rounds = Some((start, previous_start));
         self.is_recrawl = true;
@@ -156,7 +156,7 @@ impl DiskFrontier {
             self.journal.stay_in_file(false);
             last = ALL_QUEUED;
         }
-        self.keep_lane_state(REQUEUE_NOTE, &last.to_le_bytes())?;
+        self.write_note(REQUEUE_NOTE, &last.to_le_bytes())?;
         Ok(true)
     }
 
@@ -228,7 +228,7 @@ impl DiskFrontier {
             }
         }
         if requeued > 0 {
-            self.keep_lane_state(REFETCH_NOTE, &u64::to_le_bytes(requeued))?;
+            self.write_note(REFETCH_NOTE, &u64::to_le_bytes(requeued))?;
         }
         Ok(requeued)
     }
@@ -361,7 +361,7 @@ impl DiskFrontier {
         self.is_recrawl = true;
         self.rounds = Some((start, previous_start));
         // Earlier versions queued all links in one commit, without a note.
-        let last_queued = self.lane_state(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
+        let last_queued = self.read_note(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
         let last_queued = last_queued.map_or(ALL_QUEUED, u64::from_le_bytes);
         if last_queued != ALL_QUEUED || !self.is_done() {
             self.recall_earlier(previous_start, start)?;
@@ -416,7 +416,7 @@ impl DiskFrontier {
     /// The positions where the last round and the one before it began. A position is 0 if the round is the first one,
     /// or if the position is not stored.
     fn round_note(&mut self) -> Result<Option<(u64, u64)>, StoreError> {
-        let Some(note) = self.lane_state(ROUND_NOTE)? else { return Ok(None) };
+        let Some(note) = self.read_note(ROUND_NOTE)? else { return Ok(None) };
         let number =
             |at: usize| note.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
         Ok(Some((number(0), number(8))))

@@ -31,8 +31,8 @@ pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
 /// The file is synced after this many bytes, because a sync of more would delay a commit for too long.
 const SYNC_AFTER: usize = 8 << 20;
 
-/// Memory of an entry of [`State::lane_states`]: key, value and the overhead of the hash table.
-const LANE_STATE_BYTES: usize = 17;
+/// Memory of an entry of [`State::notes`]: key, value and the overhead of the hash table.
+const NOTE_BYTES: usize = 17;
 
 /// Identifies a frame of the log: where it starts, where it ends, and its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +53,8 @@ pub(super) struct State {
     pub settled: u64,
     /// The number of records that do not belong to an outcome.
     pub lines: u64,
-    /// The position of each lane's last stored state.
-    pub lane_states: HashMap<LaneId, u64>,
+    /// The position of the last note about each lane.
+    pub notes: HashMap<LaneId, u64>,
     /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
     /// The hashes of the committed parts of the output files, if known.
@@ -75,7 +75,7 @@ impl State {
             queues: Vec::new(),
             settled: 0,
             lines: 0,
-            lane_states: HashMap::new(),
+            notes: HashMap::new(),
             outputs: BTreeMap::new(),
             output_hashes: BTreeMap::new(),
             created: BTreeSet::new(),
@@ -96,7 +96,7 @@ impl State {
     /// The part of [`Self::bytes`] that grows with the number of hosts and cannot be moved to disk.
     pub fn host_bytes(&self) -> usize {
         let queues = self.queues.capacity() * size_of::<LaneQueue>();
-        self.names.bytes() + queues + self.lane_states.capacity() * LANE_STATE_BYTES
+        self.names.bytes() + queues + self.notes.capacity() * NOTE_BYTES
     }
 
     /// By how much the log may grow before memory use is checked again.
@@ -377,7 +377,7 @@ fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
     let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
-        state.lane_states.insert(lane, from.u64()?);
+        state.notes.insert(lane, from.u64()?);
     }
     let outputs = from.u64()?;
     let numbers = from.u64s(outputs.checked_mul(4)?)?;

@@ -136,7 +136,7 @@ impl SnapshotWriter {
             }
             Part::Rest => {
                 self.out.u64s([mark.frame, mark.end, mark.checksum]);
-                self.list(state.lane_states.iter().map(|(lane, position)| [lane.0.into(), *position]));
+                self.list(state.notes.iter().map(|(lane, position)| [lane.0.into(), *position]));
                 self.list(state.outputs.iter().map(|(name, position)| {
                     let hash = state.output_hashes.get(name);
                     [*position, u64::from(hash.is_some()), hash.copied().unwrap_or(0), name.len() as u64]

@@ -1,6 +1,8 @@
-//! [`UrlTracer`]: finds all log records about one URL and its host, using the index.
+//! [`UrlTracer`]: finds all log entries about one URL and its host, using the index.
+//!
+//! In this file, an entry is a `Record` of the log. A record is the JSON object that some entries contain.
 
-use super::deferred::{DEFERRED, behind_scheme};
+use super::deferred::{DEFERRED, after_scheme};
 use super::directory::CrawlSettings;
 use super::files::Files;
 use super::graph::{GraphRound, LinkGraph};
@@ -8,12 +10,12 @@ use super::index::{self, IndexKey, LogIndex};
 use super::log::LogReader;
 use super::os_files::OsFiles;
 use super::record::Record;
-use crate::memory::behind_host;
+use crate::memory::after_host;
 use argiope_core::{LinkKind, StoreError, UrlRef};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Finds the log records about a URL. Takes no lock. Commits after `open` are not found.
+/// Finds the log entries about a URL. Takes no lock. Commits after `open` are not found.
 pub struct UrlTracer {
     files: Arc<dyn Files>,
     key: u64,
@@ -38,14 +40,14 @@ pub struct UrlTrace {
     pub records: Vec<Vec<u8>>,
 }
 
-/// The log records about a host.
+/// What the log contains about a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTrace {
     /// The number of known URLs.
     pub known: u64,
     /// How many of them are settled.
     pub settled: u64,
-    /// The state that was last stored for the host.
+    /// The last note about the host.
     pub note: Option<Vec<u8>>,
 }
 
@@ -57,7 +59,7 @@ impl UrlTracer {
     /// Like `open`, for any kind of files.
     pub fn open_in(files: Arc<dyn Files>) -> Result<Self, StoreError> {
         let (crawl, log) = index::open_log(&files)?;
-        let index = LogIndex::open(&*files, &log, false)?;
+        let index = LogIndex::open(&*files, &log)?;
         Ok(Self { files, key: crawl.key, log, index, settings: crawl.settings })
     }
 
@@ -82,14 +84,14 @@ impl UrlTracer {
         self.lines(IndexKey::Run)
     }
 
-    /// All records about a URL, which must be normalized.
+    /// All log entries about a URL, which must be normalized.
     pub fn url(&mut self, url: &str) -> Result<UrlTrace, StoreError> {
         let mut trace = UrlTrace::default();
         let Some(parsed) = UrlRef::from_normal(url) else { return Ok(trace) };
         let mut records: Vec<(u64, Vec<u8>)> = Vec::new();
         let https = parsed.is_https();
-        for (name, rest) in [(parsed.host(), behind_host(parsed)), (DEFERRED, behind_scheme(parsed))] {
-            // A deferred link that was moved to its host's lane has records in both lanes. Those in the host's lane are
+        for (name, rest) in [(parsed.host(), after_host(parsed)), (DEFERRED, after_scheme(parsed))] {
+            // A deferred link that was moved to its host's lane has entries in both lanes. Those in the host's lane are
             // complete.
             if !trace.links.is_empty() {
                 break;
@@ -120,6 +122,7 @@ impl UrlTracer {
                 }
             }
         }
+        // Records that have an entry of their own, such as that of a robots.txt.
         for position in self.index.values(&*self.files, IndexKey::Line(url))? {
             let line = self.log.read(position, |record| match record {
                 Record::Line { line } => Some(line.to_vec()),
@@ -132,14 +135,14 @@ impl UrlTracer {
         Ok(trace)
     }
 
-    /// All records about a host.
+    /// What the log contains about a host.
     pub fn host(&mut self, host: &str) -> Result<HostTrace, StoreError> {
         let Some(lane) = self.lane(host)? else { return Ok(HostTrace::default()) };
         let (known, settled) = self.index.counts(&*self.files, lane)?;
         let last = self.index.values(&*self.files, IndexKey::Note(lane))?.pop();
         let note = match last {
             Some(position) => self.log.read(position, |record| match record {
-                Record::LaneState { lane: found, state } if found.0 == lane => Some(state.to_vec()),
+                Record::Note { lane: found, note } if found.0 == lane => Some(note.to_vec()),
                 _ => None,
             })?,
             None => None,
@@ -153,7 +156,8 @@ impl UrlTracer {
         Ok(lanes.first().and_then(|lane| u32::try_from(*lane).ok()))
     }
 
-    /// The records with this key that do not belong to an outcome.
+    /// The records with this key that have an entry of their own, [`Record::Line`], because they are not the record of a
+    /// link: those of runs, of robots.txt files and of skipped links.
     fn lines(&mut self, key: IndexKey<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut lines = Vec::new();
         for position in self.index.values(&*self.files, key)? {
