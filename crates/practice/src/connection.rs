@@ -306,8 +306,8 @@ impl ClientConnection {
             Some(host) if *host.name == *name => host,
             _ => self.log.host(name),
         };
-        let (source, status, is_forbidden) = select(&context.shared.sites[self.site].content, request);
-        let log_index = self.log.begin(&host, request, (self.id, self.site), (status, is_forbidden), context.now);
+        let (source, status, is_violation) = select(&context.shared.sites[self.site].content, request);
+        let log_index = self.log.begin(&host, request, (self.id, self.site), (status, is_violation), context.now);
         self.host = Some(Arc::clone(&host));
         self.response = Some(ActiveResponse {
             source,
@@ -554,13 +554,13 @@ impl Page {
     }
 }
 
-/// Selects the response to a request. Returns its source, its status, and whether the request was forbidden
-/// ([`Response::forbidden`](crate::Response::forbidden)).
+/// Selects the response to a request. Returns its source, its status, and whether the request is a violation
+/// ([`Response::counts_as_violation`](crate::Response::counts_as_violation)).
 pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
-    let (source, status, is_forbidden) = match content.find(request) {
+    let (source, status, is_violation) = match content.find(request) {
         ResponseSource::ScriptedPage(script) => {
-            let (mut status, is_forbidden) = (script.status, script.is_forbidden);
+            let (mut status, is_violation) = (script.status, script.is_violation);
             let source = if head_only && !script.head.is_empty() {
                 status = script.head_status;
                 Source::Head(script)
@@ -569,7 +569,7 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
             } else {
                 Source::Full(script)
             };
-            (source, status, is_forbidden)
+            (source, status, is_violation)
         }
         ResponseSource::Page(graph, id) => {
             let status = match graph.kind(id) {
@@ -587,7 +587,7 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
         }
     };
     let status = if matches!(source, Source::Unchanged(_)) { 304 } else { status };
-    (source, status, is_forbidden)
+    (source, status, is_violation)
 }
 
 /// Whether the request has a validator of the page.

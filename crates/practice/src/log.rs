@@ -275,7 +275,7 @@ impl RequestLog {
         request: &Request<'_>,
         // The number of the connection, and the index of its site.
         (connection, site): (u64, usize),
-        (status, is_forbidden): (u16, bool),
+        (status, is_violation): (u16, bool),
         now: Instant,
     ) -> LogIndex {
         let start = now.saturating_duration_since(self.started);
@@ -285,7 +285,7 @@ impl RequestLog {
         let in_flight = host.in_flight.fetch_add(1, Relaxed) + 1;
         host.peak_in_flight.fetch_max(in_flight, Relaxed);
         let previous = host.last_start.swap(nanos, Relaxed);
-        let mut violations = u64::from(is_forbidden);
+        let mut violations = u64::from(is_violation);
         if previous != u64::MAX {
             let gap = nanos.saturating_sub(previous);
             host.min_gap.fetch_min(gap, Relaxed);

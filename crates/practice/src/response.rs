@@ -93,7 +93,7 @@ pub struct Response {
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
     /// Whether requests are counted as violations.
-    pub(crate) is_forbidden: bool,
+    pub(crate) is_violation: bool,
     /// The response to HEAD, if it is another one.
     pub(crate) on_head: Option<Box<Response>>,
 }
@@ -119,7 +119,7 @@ impl Response {
             raw: None,
             etag: None,
             last_modified: None,
-            is_forbidden: false,
+            is_violation: false,
             on_head: None,
         }
     }
@@ -386,8 +386,8 @@ impl Response {
     }
 
     /// Counts requests for this page as violations, for example because robots.txt disallows it.
-    pub fn forbidden(mut self) -> Response {
-        self.is_forbidden = true;
+    pub fn counts_as_violation(mut self) -> Response {
+        self.is_violation = true;
         self
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Script {
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
     /// Requests are counted as violations.
-    pub(crate) is_forbidden: bool,
+    pub(crate) is_violation: bool,
 }
 
 impl Script {
@@ -97,7 +97,7 @@ impl Script {
             unchanged,
             etag: response.etag.clone(),
             last_modified: response.last_modified.clone(),
-            is_forbidden: response.is_forbidden,
+            is_violation: response.is_violation,
         }
     }
 }

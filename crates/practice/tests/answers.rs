@@ -286,7 +286,7 @@ fn the_log_records_client_path_and_time_of_requests() {
 fn too_many_too_early_and_forbidden_requests_are_violations() {
     let site = site()
         .page("/", Response::text("x"))
-        .page("/secret", Response::text("x").forbidden())
+        .page("/secret", Response::text("x").counts_as_violation())
         .page("/hang", Response::hang());
     let address = site.address();
     let politeness = PolitenessLimits { min_gap: Some(Duration::from_secs(3600)), max_at_once: Some(2) };

@@ -148,13 +148,13 @@ impl CaseBuilder {
         self.zone.name(name, reply);
     }
 
-    /// Adds a root. The roots are judged unless [`CaseBuilder::judge`] names other URLs.
+    /// Adds a root. The roots are judged unless [`CaseBuilder::expect_at`] names other URLs.
     pub fn root(&mut self, url: impl Into<String>) {
         self.roots.push(url.into());
     }
 
     /// Applies the expectation to this URL instead of the roots.
-    pub fn judge(&mut self, url: impl Into<String>) {
+    pub fn expect_at(&mut self, url: impl Into<String>) {
         self.judged.push(url.into());
     }
 

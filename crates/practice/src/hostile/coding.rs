@@ -213,7 +213,7 @@ fn labels() -> Vec<Case> {
                 .concat();
             case.root(site.url("/"));
             for listed in ["/once", "/bare", "/twice"] {
-                case.judge(site.url(listed));
+                case.expect_at(site.url(listed));
             }
             let site = site.robots(&robots).fallback(Response::html("page"));
             case.add_site(site.page("/once.xml.gz", once).page("/bare.xml.gz", bare).page("/twice.xml.gz", twice));

@@ -103,8 +103,8 @@ fn endings() -> Vec<Case> {
             let site = case.site()?.page("/", Response::raw(both).ending(ResponseEnd::KeepAlive));
             let site = site.page("/next", Response::html("<title>next</title>"));
             case.root(site.url("/"));
-            case.judge(site.url("/"));
-            case.judge(site.url("/next"));
+            case.expect_at(site.url("/"));
+            case.expect_at(site.url("/next"));
             case.add_site(site);
             case.check("no response is taken for that of another request", |report| {
                 let titles: Vec<_> = report.judged_records().map(|record| record["title"].as_str()).collect();

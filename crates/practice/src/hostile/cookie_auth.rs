@@ -16,7 +16,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.name("a.test", DnsReply::address(from.address().ip()));
             case.name("b.test", DnsReply::address(to.address().ip()));
             case.root(from.url_as("a.test", "/"));
-            case.judge(target.as_str());
+            case.expect_at(target.as_str());
             case.add_site(
                 from.page("/", Response::redirect(&target, 302).header("Set-Cookie", "own=1; Domain=a.test")),
             );

@@ -57,7 +57,7 @@ fn expensive() -> Vec<Case> {
             for (n, open) in unclosed.into_iter().enumerate() {
                 let path = format!("/{n}");
                 case.root(site.url(&path));
-                case.judge(site.url(&format!("/before{n}")));
+                case.expect_at(site.url(&format!("/before{n}")));
                 site = site.page(&path, Response::html(format!("<a href=/before{n}>x</a>{open}<a href=/in{n}>")));
             }
             case.add_site(site.fallback(Response::html("page")));
@@ -68,7 +68,7 @@ fn expensive() -> Vec<Case> {
             let long = format!("/{}!", "a".repeat(3_000));
             case.set("exclude", vec!["(a+)+$"]);
             case.root(site.url("/"));
-            case.judge(site.url(&long));
+            case.expect_at(site.url(&long));
             case.add_site(site.page("/", Response::links([&long])));
             Ok(())
         }),
@@ -88,8 +88,8 @@ fn unusual_urls() -> Vec<Case> {
                 .page("/script", Response::html(script));
             case.root(pages.url("/"));
             case.root(pages.url("/script"));
-            case.judge(pages.url("/"));
-            case.judge(pages.url("/script"));
+            case.expect_at(pages.url("/"));
+            case.expect_at(pages.url("/script"));
             case.add_site(evil);
             case.add_site(pages);
             case.check("the first base element applies, and the scope decides on the result", |report| {
@@ -149,7 +149,7 @@ fn unusual_urls() -> Vec<Case> {
             let ip = site.address().ip();
             case.set("allow-private", true);
             case.root(site.url("/"));
-            case.judge(site.url("/"));
+            case.expect_at(site.url("/"));
             let links = [format!("http://{ip}:0/"), format!("http://{ip}:65536/"), format!("http://{ip}:/")];
             case.add_site(site.page("/", Response::links(links)));
             let (zero, empty) = (format!("http://{ip}:0/"), format!("http://{ip}/"));

@@ -14,10 +14,10 @@
 //! Case::new("CON05", "accept and silence", Expect::error("timeout_first_byte"), |case| case.page(Response::hang())),
 //!
 //! // Several pages. The expectation applies to the judged URL, which is not the root. A setting, and an additional check.
-//! Case::new("RED17", "redirect into a disallowed path", Expect::Skip, |case| {
+//! Case::new("RED17", "redirect into a disallowed path", Expect::NotFetched, |case| {
 //!     let site = case.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
 //!     case.root(site.url("/"));
-//!     case.judge(site.url("/private"));
+//!     case.expect_at(site.url("/private"));
 //!     case.add_site(site);
 //!     case.set("max-redirects", 5);
 //!     case.check("the private page is never requested", |report| {
@@ -42,7 +42,7 @@
 //! }),
 //!
 //! // A behaviour that a crawl cannot test: name the test that does. That test must exist.
-//! Case::elsewhere("ROB24", "robots.txt grows old", Expect::Skip, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
+//! Case::elsewhere("ROB24", "robots.txt grows old", Expect::NotFetched, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
 //! ```
 //!
 //! `.also("file", "test")` names a test for a part of a case.
@@ -175,11 +175,11 @@ pub enum Expect {
     /// Outcome `ok` with this value of `truncated`, and this `error.kind` if one is given.
     Truncated(&'static str, Option<&'static str>),
     /// Outcome `robots` or `refused`, or no record at all.
-    Skip,
+    NotFetched,
     /// Outcome `failed`, `redirect` or `refused` with this `error.kind`.
     Error(&'static str),
     /// The response is the result: outcome `http_error` or `redirect`.
-    Status,
+    HttpErrorOrRedirect,
 }
 
 impl Expect {
@@ -196,9 +196,9 @@ impl Expect {
         match self {
             Expect::Ok => "ok",
             Expect::Truncated(..) => "ok_truncated",
-            Expect::Skip => "skip",
+            Expect::NotFetched => "skip",
             Expect::Error(_) => "error",
-            Expect::Status => "status",
+            Expect::HttpErrorOrRedirect => "status",
         }
     }
 }

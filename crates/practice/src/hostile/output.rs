@@ -18,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
             check_writes_inside(case);
             let site = case.site()?.page("/", Response::links(paths));
             for path in ["/", "/..%2f..%2f..%2fetc%2fcron.d%2fx", "/x", "/y", "/z"] {
-                case.judge(site.url(path));
+                case.expect_at(site.url(path));
             }
             case.root(site.url("/"));
             case.add_site(site.fallback(Response::html("here")));
@@ -53,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
             );
             let root = site.url("/");
             case.root(root.as_str());
-            case.judge(root.as_str());
+            case.expect_at(root.as_str());
             case.set("with", vec!["headers", "links"]);
             let odd = Response::html(page).header("X-Odd", "a\u{9b}31m\u{202e}").header("Server", b"\xff\x9b".to_vec());
             let site = site
@@ -95,7 +95,7 @@ pub(super) fn cases() -> Vec<Case> {
             let mut site = site.page("/", Response::links(&pages));
             for (path, title) in pages.iter().zip(titles) {
                 site = site.page(path, Response::html(format!("<title>{title}</title>")));
-                case.judge(site.url(path));
+                case.expect_at(site.url(path));
             }
             case.root(site.url("/"));
             case.add_site(site);
@@ -120,7 +120,7 @@ pub(super) fn cases() -> Vec<Case> {
             let page =
                 format!("<title>{hostile}</title><a href='/\"><script>alert(1)</script>'>x</a><a href=/moved>y</a>");
             case.root(site.url("/"));
-            case.judge(site.url("/"));
+            case.expect_at(site.url("/"));
             let site = site
                 .page("/", Response::html(page).content_type("text/html;<script>alert(1)</script>"))
                 .page("/moved", Response::redirect("javascript:alert(1)", 302));
@@ -154,7 +154,7 @@ pub(super) fn cases() -> Vec<Case> {
                 .page("/body", Response::bytes(format!("\r\n\r\n{record}{record}")));
             case.root(site.url("/"));
             for path in ["/", "/body", crlf] {
-                case.judge(site.url(path));
+                case.expect_at(site.url(path));
             }
             case.add_site(site);
             case.check("the archive has one response for each record with an archive position", |report| {
@@ -193,7 +193,7 @@ fn check_requested_once(case: &mut CaseBuilder, paths: &[&str]) -> io::Result<()
     let site = case.site()?.page("/", Response::links(paths));
     case.root(site.url("/"));
     for path in paths {
-        case.judge(site.url(path));
+        case.expect_at(site.url(path));
     }
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
     case.check("each is requested once", move |report| {

@@ -12,21 +12,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 const INVALID: Expect = Expect::error("redirect_invalid");
 const BLOCKED: Expect = Expect::error("redirect_blocked");
 
-/// Limit on the bytes that a server can send of a body that the crawler discards: more than a crawler should read, plus
-/// the buffers of both sockets.
+/// A crawler that discards a body must stop reading before the server has sent this many bytes. The buffers of both
+/// sockets are included, so this is more than a crawler should read.
 const MAX_DISCARDED: usize = 16 << 20;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
-        Case::new("RED01", "a redirect to itself", Expect::Status, |case| {
+        Case::new("RED01", "a redirect to itself", Expect::HttpErrorOrRedirect, |case| {
             case.check("requested once", |report| demand(report.request_count("/") == 1, "requested again"));
             case.page(Response::redirect("/", 302))
         }),
-        Case::new("RED02", "two redirects to each other", Expect::Status, |case| {
+        Case::new("RED02", "two redirects to each other", Expect::HttpErrorOrRedirect, |case| {
             let site = case.site()?.redirect("/a", "/b", 302).redirect("/b", "/a", 302);
             case.root(site.url("/a"));
-            case.judge(site.url("/a"));
-            case.judge(site.url("/b"));
+            case.expect_at(site.url("/a"));
+            case.expect_at(site.url("/b"));
             case.add_site(site);
             case.check("each requested once", |report| {
                 demand(report.request_count("/a") == 1 && report.request_count("/b") == 1, "a page was requested again")
@@ -39,7 +39,7 @@ pub(super) fn cases() -> Vec<Case> {
                 site = site.redirect(&format!("/{n}"), &format!("/{}", n + 1), 302);
             }
             case.root(site.url("/0"));
-            case.judge(site.url("/10"));
+            case.expect_at(site.url("/10"));
             case.add_site(site);
             case.check("ten redirects are followed", |report| {
                 demand(
@@ -57,7 +57,7 @@ pub(super) fn cases() -> Vec<Case> {
                 site = site.redirect(&path(1 << exponent), &path(2 << exponent), 302);
             }
             case.root(site.url(&path(64)));
-            case.judge(site.url(&path(2_048)));
+            case.expect_at(site.url(&path(2_048)));
             case.add_site(site);
             case.check("the chain ends at the maximum length of a URL", move |report| {
                 demand(report.request_count(&path(4_096)) == 0, "a URL that is too long was requested")
@@ -101,10 +101,10 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("RED07", "no Location", Expect::Status, |case| {
+        Case::new("RED07", "no Location", Expect::HttpErrorOrRedirect, |case| {
             case.page(Response::links(["/elsewhere"]).with_status(302))
         }),
-        Case::new("RED08", "an empty Location", Expect::Status, |case| {
+        Case::new("RED08", "an empty Location", Expect::HttpErrorOrRedirect, |case| {
             case.pages([("/a", Response::redirect("", 302)), ("/b", Response::redirect("  ", 301))])
         }),
         Case::new("RED09", "a Location that is not a URL", INVALID, |case| {
@@ -122,7 +122,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("RED11", "spaces and raw UTF-8 in a Location", Expect::Ok, |case| {
             let site = case.site()?.redirect("/", "/a b/\u{e9}", 302).page("/a%20b/%C3%A9", Response::html("here"));
             case.root(site.url("/"));
-            case.judge(site.url("/a%20b/%C3%A9"));
+            case.expect_at(site.url("/a%20b/%C3%A9"));
             case.add_site(site);
             Ok(())
         }),
@@ -133,8 +133,9 @@ pub(super) fn cases() -> Vec<Case> {
             case.name("evil.test", DnsReply::address(site.address().ip()));
             case.root(site.url("/a"));
             case.root(site.url("/b"));
+            // Any root with this name makes the host part of the scope.
             case.root(site.url_as("friend.test", "/robots.txt"));
-            case.judge(site.url_as("friend.test", "/there"));
+            case.expect_at(site.url_as("friend.test", "/there"));
             let site = site.redirect("/a", &format!("//friend.test:{port}/there"), 302).redirect(
                 "/b",
                 &format!("\\\\evil.test:{port}\\there"),
@@ -167,7 +168,8 @@ pub(super) fn cases() -> Vec<Case> {
                 })?
             };
             case.set("scope", "any");
-            case.judge(format!("http://{internal}/"));
+            // The root is on the local machine too, but the user has named it.
+            case.expect_at(format!("http://{internal}/"));
             case.check("no connection is made", move |_| {
                 demand(connections.load(SeqCst) == 0, "a connection was made")
             });
@@ -176,9 +178,9 @@ pub(super) fn cases() -> Vec<Case> {
             case.add_site(site);
             Ok(())
         }),
-        Case::new("RED16", "out of scope", Expect::Skip, |case| {
+        Case::new("RED16", "out of scope", Expect::NotFetched, |case| {
             case.name("other.test", DnsReply::address([127, 0, 0, 1]));
-            case.judge("http://other.test/");
+            case.expect_at("http://other.test/");
             let site = case.site()?.redirect("/", "http://other.test/", 302);
             case.root(site.url("/"));
             case.add_site(site);
@@ -187,10 +189,10 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("RED17", "into a disallowed path", Expect::Skip, |case| {
+        Case::new("RED17", "into a disallowed path", Expect::NotFetched, |case| {
             let site = case.site()?.robots("User-agent: *\nDisallow: /private\n").redirect("/", "/private", 302);
             case.root(site.url("/"));
-            case.judge(site.url("/private"));
+            case.expect_at(site.url("/private"));
             case.add_site(site);
             case.check("the private page is never requested", |report| {
                 demand(report.request_count("/private") == 0, "it was requested")
@@ -201,7 +203,7 @@ pub(super) fn cases() -> Vec<Case> {
             let secure = case.secure_site(CertificateKind::Good)?;
             let plain = Site::http(&format!("{}:0", secure.address().ip()))?.page("/plain", Response::html("open"));
             case.root(secure.url("/"));
-            case.judge(plain.url("/plain"));
+            case.expect_at(plain.url("/plain"));
             case.set("allow-private", true);
             case.set("user", "somebody:secret");
             case.set("header", vec!["X-Token: secret"]);
@@ -226,7 +228,7 @@ pub(super) fn cases() -> Vec<Case> {
             let bomb = Response::filled("", 64 << 20).gzip();
             let site = case.site()?.page("/", bomb.with_status(302).header("Location", "/next"));
             case.root(site.url("/"));
-            case.judge(site.url("/next"));
+            case.expect_at(site.url("/next"));
             let root = site.url("/");
             case.check("its body is not decompressed", move |report| {
                 let bytes = report.record(&root).and_then(|record| record["bytes_body"].as_u64());
@@ -238,11 +240,11 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("RED23", "a Refresh header", Expect::Ok, |case| {
             let site = case.site()?.page("/", Response::html("").header("Refresh", "0; url=/next"));
             case.root(site.url("/"));
-            case.judge(site.url("/next"));
+            case.expect_at(site.url("/next"));
             case.add_site(site.page("/next", Response::html("here")));
             Ok(())
         }),
-        Case::new("RED24", "every URL redirects to a new host", Expect::Skip, |case| {
+        Case::new("RED24", "every URL redirects to a new host", Expect::NotFetched, |case| {
             let count = AtomicUsize::new(0);
             let address = case.raw(move |conn| {
                 let port = conn.stream().local_addr()?.port();
@@ -262,7 +264,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("allow-private", true);
             case.root(format!("http://farm.test:{}/", address.port()));
             // The chain ends long before this host.
-            case.judge(format!("http://h99.farm.test:{}/99", address.port()));
+            case.expect_at(format!("http://h99.farm.test:{}/99", address.port()));
             case.check("the chain ends with the tenth redirect", |report| {
                 let pages = report.requests.iter().filter(|request| request.path != "/robots.txt").count();
                 demand(pages <= 11, format!("{pages} pages were requested"))
@@ -306,7 +308,7 @@ fn redirect_with_endless_body(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<
         })?
     };
     case.root(format!("http://{address}/"));
-    case.judge(format!("http://{address}/next"));
+    case.expect_at(format!("http://{address}/next"));
     case.check("only a part of the discarded body is read", move |_| {
         let sent = sent.load(SeqCst);
         demand(sent < MAX_DISCARDED, format!("{sent} bytes were read"))

@@ -74,7 +74,7 @@ impl CaseReport {
     /// Whether this URL ended as expected.
     pub fn judge(&self, url: &str, expect: Expect) -> CaseVerdict {
         let Some(record) = self.record(url) else {
-            return demand(expect == Expect::Skip, format!("{url} has no record"));
+            return demand(expect == Expect::NotFetched, format!("{url} has no record"));
         };
         let outcome = record["outcome"].as_str().unwrap_or_default();
         let kind = record["error"]["kind"].as_str();
@@ -84,9 +84,9 @@ impl CaseReport {
             Expect::Truncated(how, cause) => {
                 outcome == "ok" && truncated == Some(how) && (cause.is_none() || cause == kind)
             }
-            Expect::Skip => matches!(outcome, "robots" | "refused"),
+            Expect::NotFetched => matches!(outcome, "robots" | "refused"),
             Expect::Error(expected) => matches!(outcome, "failed" | "redirect" | "refused") && kind == Some(expected),
-            Expect::Status => matches!(outcome, "http_error" | "redirect"),
+            Expect::HttpErrorOrRedirect => matches!(outcome, "http_error" | "redirect"),
         };
         demand(is_as_expected, format!("not {expect}: {record}"))
     }

@@ -18,7 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
             .choosing("401 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
         Case::new("ROB04", "403", Expect::Ok, |case| with_robots(case, Response::html(DISALLOW_ALL).with_status(403)))
             .choosing("403 allows everything, as every 4xx but 429 does (RFC 9309, section 2.3.1.3)"),
-        Case::new("ROB05", "429 with Retry-After", Expect::Skip, |case| {
+        Case::new("ROB05", "429 with Retry-After", Expect::NotFetched, |case| {
             case.check("requested again, and not too early", |report| {
                 let starts: Vec<Duration> =
                     report.requests.iter().filter(|request| request.path == "/robots.txt").map(|request| request.start).collect();
@@ -27,8 +27,8 @@ pub(super) fn cases() -> Vec<Case> {
             });
             with_unreachable_robots(case, Response::status(429).header("Retry-After", "3"))
         }),
-        Case::new("ROB06", "500", Expect::Skip, |case| with_unreachable_robots(case, Response::status(500))),
-        Case::new("ROB07", "503", Expect::Skip, |case| with_unreachable_robots(case, Response::status(503))),
+        Case::new("ROB06", "500", Expect::NotFetched, |case| with_unreachable_robots(case, Response::status(500))),
+        Case::new("ROB07", "503", Expect::NotFetched, |case| with_unreachable_robots(case, Response::status(503))),
         Case::elsewhere(
             "ROB09",
             "5xx for more than thirty days",
@@ -102,7 +102,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::elsewhere(
             "ROB24",
             "robots.txt changes while the crawl runs",
-            Expect::Skip,
+            Expect::NotFetched,
             SCENARIOS,
             "a_renewed_robots_txt_that_forbids_more_is_obeyed",
         ),

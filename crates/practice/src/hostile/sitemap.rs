@@ -82,7 +82,7 @@ pub(super) fn cases() -> Vec<Case> {
             let site = case.site()?;
             let child = format!("<sitemap><loc>{}</loc></sitemap>\n", site.url("/child"));
             let text = format!("{HEAD}<sitemapindex>{}</sitemapindex>", child.repeat(1_000_000));
-            case.judge(site.url("/child"));
+            case.expect_at(site.url("/child"));
             let map = site.url("/map");
             case.check("the child is fetched once, and the index is truncated", move |report| {
                 demand(
@@ -143,7 +143,7 @@ pub(super) fn cases() -> Vec<Case> {
             for (number, text) in formats.into_iter().enumerate() {
                 let path = format!("/map{number}");
                 let _ = writeln!(robots, "Sitemap: {origin}{path}");
-                case.judge(site.url(&path));
+                case.expect_at(site.url(&path));
                 site = site.page(&path, Response::text(text));
             }
             case.check("all formats are understood", |report| {
@@ -184,7 +184,7 @@ fn index(urls: &[String]) -> String {
 
 /// Adds a site whose robots.txt names the sitemap `/map`, which is judged.
 fn judge_sitemap(case: &mut CaseBuilder, site: Site) {
-    case.judge(site.url("/map"));
+    case.expect_at(site.url("/map"));
     add_site_with_sitemap(case, site);
 }
 

@@ -87,7 +87,7 @@ pub(super) fn cases() -> Vec<Case> {
             let other = site.url_as("other.test", "/");
             case.root("http://silent.test/");
             case.root(other.as_str());
-            case.judge("http://silent.test/");
+            case.expect_at("http://silent.test/");
             case.add_site(site);
             case.check("other names do not wait for it", move |report| report.judge(&other, Expect::Ok));
             Ok(())
@@ -143,10 +143,10 @@ pub(super) fn cases() -> Vec<Case> {
             "crates/core/src/schedule/workbench/tests.rs",
             "a_job_contains_only_the_addresses_that_were_checked",
         ),
-        Case::new("NET13", "private addresses in every spelling", Expect::Skip, |case| {
+        Case::new("NET13", "private addresses in every spelling", Expect::NotFetched, |case| {
             links_to_private_addresses(case, SPELLINGS)
         }),
-        Case::new("NET14", "private addresses inside IPv6", Expect::Skip, |case| {
+        Case::new("NET14", "private addresses inside IPv6", Expect::NotFetched, |case| {
             links_to_private_addresses(case, EMBEDDED_IPV4)
         }),
         Case::new("NET16", "robots.txt redirects to a private address", PRIVATE, |case| {
@@ -154,15 +154,15 @@ pub(super) fn cases() -> Vec<Case> {
             let site = case.site()?.redirect("/robots.txt", inside, 302).page("/", Response::html("here"));
             let root = site.url("/");
             case.root(root.as_str());
-            case.judge(inside);
+            case.expect_at(inside);
             case.add_site(site);
             case.check("the page is not requested", move |report| {
                 demand(report.request_count("/") == 0, "it was requested")?;
-                report.judge(&root, Expect::Skip)
+                report.judge(&root, Expect::NotFetched)
             });
             Ok(())
         }),
-        Case::new("NET18", "private targets through a proxy", Expect::Skip, |case| {
+        Case::new("NET18", "private targets through a proxy", Expect::NotFetched, |case| {
             let site = case.site()?;
             let inside =
                 [site.url("/inside"), site.url_as("localhost", "/inside"), site.url_as("db.internal", "/inside")];
@@ -172,7 +172,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("scope", "any");
             case.root(site.url_as("far.test", "/"));
             case.add_site(site.page("/", Response::links(&inside)).fallback(Response::html("a secret")));
-            inside.into_iter().for_each(|url| case.judge(url));
+            inside.into_iter().for_each(|url| case.expect_at(url));
             case.check("the proxy is used, but not for private targets", |report| {
                 demand(
                     report.request_count("/") > 0 && report.request_count("/inside") == 0,
@@ -181,7 +181,7 @@ pub(super) fn cases() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("NET19", "ports of other protocols", Expect::Skip, |case| {
+        Case::new("NET19", "ports of other protocols", Expect::NotFetched, |case| {
             let links = ["http://www.test:22/", "http://www.test:25/", "http://www.test:6667/"];
             case.name("www.test", DnsReply::address([127, 0, 0, 1]));
             case.set("scope", "any");
@@ -189,7 +189,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.root(site.url("/"));
             case.add_site(site);
             for link in links {
-                case.judge(link);
+                case.expect_at(link);
             }
             case.check("refused because of their port, without a DNS lookup", move |report| {
                 let kinds = links.map(|link| report.record(link).map(|record| record["error"]["kind"].clone()));
@@ -201,15 +201,15 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         })
         .choosing("the ports that browsers refuse are refused (WHATWG Fetch); 6379 is not one of them"),
-        Case::new("NET22", "names that are too long", Expect::Skip, |case| {
+        Case::new("NET22", "names that are too long", Expect::NotFetched, |case| {
             let label = format!("http://{}.test/", "a".repeat(64));
             let name = format!("http://{}test/", "abcdefghi.".repeat(26));
             case.name("test", DnsReply::NoSuchName);
             case.set("scope", "any");
             let site = case.site()?.page("/", Response::links([&label, &name]));
             case.root(site.url("/"));
-            case.judge(label);
-            case.judge(name);
+            case.expect_at(label);
+            case.expect_at(name);
             case.add_site(site);
             case.check("they are not looked up", |report| {
                 demand(report.queried_names.is_empty(), "a name was looked up")
@@ -266,7 +266,7 @@ fn links_to_private_addresses(
     case.add_site(site);
     let urls: Vec<String> = targets.iter().map(|(_, url)| (*url).to_owned()).chain([private_url]).collect();
     for url in &urls {
-        case.judge(url.as_str());
+        case.expect_at(url.as_str());
     }
     case.check("each is refused because of its address, and no connection is made", move |report| {
         for url in &urls {

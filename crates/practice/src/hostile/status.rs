@@ -77,7 +77,7 @@ fn delays() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("STA03", "an invalid Retry-After", Expect::Status, |case| {
+        Case::new("STA03", "an invalid Retry-After", Expect::HttpErrorOrRedirect, |case| {
             // One attempt each, so that the crawl does not wait for the Retry-After.
             case.set("max-tries", 1);
             for value in
@@ -128,12 +128,12 @@ fn delays() -> Vec<Case> {
             });
             Ok(())
         }),
-        Case::new("STA07", "503 forever", Expect::Status, |case| {
+        Case::new("STA07", "503 forever", Expect::HttpErrorOrRedirect, |case| {
             let paths: Vec<String> = (0..3).map(|n| format!("/{n}")).collect();
             let site = case.site()?.page("/", Response::links(&paths)).fallback(Response::status(503));
             case.root(site.url("/"));
             for path in &paths {
-                case.judge(site.url(path));
+                case.expect_at(site.url(path));
             }
             case.add_site(site.page("/robots.txt", Response::status(404)));
             case.check("each page is requested twice", |report| {
@@ -152,7 +152,9 @@ fn unusual() -> Vec<Case> {
         Case::new("STA08", "a partial response that was not requested", Expect::Truncated("length", None), |case| {
             case.page(Response::html("0123456789").with_status(206).header("Content-Range", "bytes 0-9/100"))
         }),
-        Case::new("STA09", "304 to an unconditional request", Expect::Status, |case| case.page(Response::status(304))),
+        Case::new("STA09", "304 to an unconditional request", Expect::HttpErrorOrRedirect, |case| {
+            case.page(Response::status(304))
+        }),
         Case::elsewhere(
             "STA10",
             "304 with other validators",
@@ -168,7 +170,7 @@ fn unusual() -> Vec<Case> {
                 ("/empty", dated("")),
             ])
         }),
-        Case::new("STA13", "login pages and consent walls", Expect::Status, |case| {
+        Case::new("STA13", "login pages and consent walls", Expect::HttpErrorOrRedirect, |case| {
             let gate = |status| Response::status(status).header("Proxy-Authenticate", "Basic realm=\"gate\"");
             case.check("no credentials are sent", |report| {
                 let mut sent = report.requests.iter().flat_map(|request| &request.headers);
@@ -179,7 +181,7 @@ fn unusual() -> Vec<Case> {
             });
             case.pages([("/407", gate(407)), ("/511", gate(511))])
         }),
-        Case::new("STA14", "rare statuses", Expect::Status, |case| {
+        Case::new("STA14", "rare statuses", Expect::HttpErrorOrRedirect, |case| {
             case.check("the records have these statuses", |report| {
                 let statuses: Vec<_> = report.judged_records().map(|record| record["status"].as_u64()).collect();
                 demand(statuses == [Some(451), Some(402), Some(418)], format!("{statuses:?}"))

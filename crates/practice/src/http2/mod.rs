@@ -151,9 +151,9 @@ async fn handle_request(
         let _ = body.flow_control().release_capacity(piece.len());
     }
     let ParsedRequest::Whole(parsed, _) = parse(&text) else { return };
-    let (source, status, is_forbidden) = select(&open_site.content, &parsed);
+    let (source, status, is_violation) = select(&open_site.content, &parsed);
     let host = shared.log.host(parsed.host_name());
-    let log_index = shared.log.begin(&host, &parsed, (id, site), (status, is_forbidden), Instant::now());
+    let log_index = shared.log.begin(&host, &parsed, (id, site), (status, is_violation), Instant::now());
     let mut logged = LoggedRequest { log: Arc::clone(&shared.log), host, site, log_index, end: RequestEnd::Incomplete };
     let head_only = parsed.method == "HEAD";
     let steps = match source {
