@@ -6,7 +6,7 @@ use std::sync::Arc;
 use argiope_core::rules::{Config, Pace, Rate, RobotsPolicy, Rules, ScopeKind, Size, Span};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Outcome, Time, Url};
-use argiope_testkit::sim::model::{ExpectedCrawl, WebModel, WebPlan};
+use argiope_testkit::sim::model::{ExpectedResult, WebModel, WebPlan};
 use argiope_testkit::sim::{Sim, SimReport};
 use proptest::prelude::*;
 
@@ -16,8 +16,9 @@ const MAX_TRIES: u8 = 4;
 
 /// Random webs.
 fn plans() -> impl Strategy<Value = WebPlan> {
-    (any::<u64>(), 1..8usize, 1..25usize, 1..5usize, 0..60u64)
-        .prop_map(|(seed, hosts, pages, addresses, trouble)| WebPlan { seed, hosts, pages, addresses, trouble })
+    (any::<u64>(), 1..8usize, 1..25usize, 1..5usize, 0..60u64).prop_map(
+        |(seed, hosts, pages, addresses, fault_percent)| WebPlan { seed, hosts, pages, addresses, fault_percent },
+    )
 }
 
 /// Random settings that a crawl may have.
@@ -46,7 +47,7 @@ fn settings() -> impl Strategy<Value = Config> {
     })
 }
 
-/// Several hundred webs, or the number in `PROPTEST_CASES`. A failure prints its plan, from which the web can be
+/// At least 400 webs, or more if `PROPTEST_CASES` is larger. A failure prints its plan, from which the web can be
 /// generated again.
 fn config() -> ProptestConfig {
     let usual = ProptestConfig::default();
@@ -56,7 +57,7 @@ fn config() -> ProptestConfig {
 /// A finished crawl.
 struct Crawled {
     report: SimReport,
-    oracle: HashMap<Url, ExpectedCrawl>,
+    oracle: HashMap<Url, ExpectedResult>,
     sim: Sim<WebModel>,
 }
 
@@ -81,7 +82,7 @@ fn crawl_with(plan: &WebPlan, config: &Config, prepare: impl FnOnce(&mut Sim<Web
 }
 
 /// The settled pages. Each must occur once.
-fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
+fn records(report: &SimReport) -> HashMap<Url, ExpectedResult> {
     let mut records = HashMap::new();
     for settled in report.settled.iter().filter(|settled| settled.visit.is_page()) {
         let visit = &settled.visit;
@@ -89,7 +90,7 @@ fn records(report: &SimReport) -> HashMap<Url, ExpectedCrawl> {
         let error =
             visit.facts.error.as_ref().map(|failure| failure.kind).filter(|kind| *kind != ErrorKind::RedirectLoop);
         // A record does not say whether the URL was requested.
-        let record = ExpectedCrawl { outcome: visit.facts.outcome, error, is_requested: false };
+        let record = ExpectedResult { outcome: visit.facts.outcome, error, is_requested: false };
         assert!(records.insert(visit.link.url.clone(), record).is_none(), "{} was settled twice", visit.link.url);
     }
     records
@@ -112,7 +113,7 @@ fn check_against_oracle(crawled: &Crawled) -> Result<(), TestCaseError> {
         prop_assert!(expected.is_some(), "{} should not have been found", url);
         prop_assert_eq!(
             Some(record),
-            expected.map(|expected| ExpectedCrawl { is_requested: false, ..expected }),
+            expected.map(|expected| ExpectedResult { is_requested: false, ..expected }),
             "{}",
             url
         );
@@ -134,7 +135,7 @@ proptest! {
         }
         let requested: std::collections::HashSet<&Url> =
             crawled.oracle.iter().filter(|(_, expected)| expected.is_requested).map(|(url, _)| url).collect();
-        let pages = crawled.sim.politeness.pages();
+        let pages = crawled.sim.politeness.requested_pages();
         prop_assert_eq!(requested.len(), pages.len());
         prop_assert!(pages.iter().all(|url| requested.contains(url)));
         let SimReport { end, ended, last_event, counts, .. } = crawled.report;
@@ -150,7 +151,7 @@ proptest! {
         check_politeness(&crawled)?;
         check_against_oracle(&crawled)?;
         let fetchable = crawled.oracle.values().filter(|expected| expected.is_requested).count() as u64;
-        prop_assert_eq!(crawled.sim.politeness.pages().len() as u64, fetchable.min(max));
+        prop_assert_eq!(crawled.sim.politeness.requested_pages().len() as u64, fetchable.min(max));
         let SimReport { end, ended, last_event, counts, .. } = crawled.report;
         prop_assert_eq!(ended, last_event, "the crawl ends with its last event");
         prop_assert_eq!(end == End::Finished, counts.queued == 0);
@@ -217,7 +218,7 @@ proptest! {
 fn the_random_webs_cause_all_outcomes() {
     let mut counts: HashMap<Outcome, u32> = HashMap::new();
     for seed in 0..60 {
-        let plan = WebPlan { seed, hosts: 6, pages: 12, addresses: 3, trouble: 40 };
+        let plan = WebPlan { seed, hosts: 6, pages: 12, addresses: 3, fault_percent: 40 };
         let config = Config { scope: ScopeKind::Any, exclude: WebModel::exclude(), ..Config::default() };
         for record in records(&crawl(&plan, &config).report).values() {
             *counts.entry(record.outcome).or_default() += 1;

@@ -209,7 +209,7 @@ fn a_loop_of_redirects_ends_because_its_pages_are_known() {
         },
     );
     let report = run(&mut sim);
-    assert_eq!((outcomes(&report).len(), sim.politeness.pages().len()), (3, 3));
+    assert_eq!((outcomes(&report).len(), sim.politeness.requested_pages().len()), (3, 3));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub struct WebPlan {
     /// Number of addresses that the hosts share.
     pub addresses: usize,
     /// How likely faults are, in percent.
-    pub trouble: u64,
+    pub fault_percent: u64,
 }
 
 /// A small random web.
@@ -116,7 +116,7 @@ enum PageBehaviour {
 
 /// The expected result of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExpectedCrawl {
+pub struct ExpectedResult {
     pub outcome: Outcome,
     pub error: Option<ErrorKind>,
     /// Whether the host receives a request for the URL.
@@ -182,7 +182,7 @@ impl WebModel {
 
     /// Makes all hosts, and returns their origins.
     fn make_hosts(&mut self, rng: &mut SimRng, max_tries: u8) -> Vec<Origin> {
-        let trouble = self.plan.trouble;
+        let fault_percent = self.plan.fault_percent;
         let mut origins = Vec::new();
         for number in 0..self.plan.hosts.max(1) {
             let name: Box<str> = format!("h{number}.example").into();
@@ -195,24 +195,24 @@ impl WebModel {
                 addresses.push(address(rng, self.plan.addresses));
                 addresses.dedup();
             }
-            if rng.chance(trouble / 6) {
+            if rng.chance(fault_percent / 6) {
                 addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, number as u8))];
             }
             let kind = rng.one_of(&[ErrorKind::DnsServfail, ErrorKind::DnsTimeout]).unwrap_or(ErrorKind::DnsServfail);
             let dns = match rng.below(4) {
-                0 if rng.chance(trouble) => Failing { times: FOREVER, kind: ErrorKind::DnsNxdomain },
-                1 if rng.chance(trouble) => Failing { times: FOREVER, kind },
-                2 if rng.chance(trouble) => Failing { times: rng.below(max_tries.into()) as u32, kind },
+                0 if rng.chance(fault_percent) => Failing { times: FOREVER, kind: ErrorKind::DnsNxdomain },
+                1 if rng.chance(fault_percent) => Failing { times: FOREVER, kind },
+                2 if rng.chance(fault_percent) => Failing { times: rng.below(max_tries.into()) as u32, kind },
                 _ => Failing { times: 0, kind },
             };
-            let dead = rng.chance(trouble / 4).then(|| {
+            let dead = rng.chance(fault_percent / 4).then(|| {
                 rng.one_of(&[ErrorKind::ConnectRefused, ErrorKind::Tls, ErrorKind::TimeoutFirstByte])
                     .unwrap_or(ErrorKind::ConnectRefused)
             });
             let ttl = Duration::from_secs(rng.one_of(&[0, 1, 300]).unwrap_or(300));
             let latency = rng.between(1, 400);
             origins.push(url(&format!("http://{name}/")).origin());
-            let others = [(50, "https://", ""), (20, "http://", ":8080"), (trouble / 6, "http://", ":25")];
+            let others = [(50, "https://", ""), (20, "http://", ":8080"), (fault_percent / 6, "http://", ":25")];
             for (percent, scheme, port) in others {
                 // A host that never responds must be small. The crawl would give up on a large one before it has
                 // requested all pages.
@@ -241,7 +241,7 @@ impl WebModel {
             }
         };
         let mut times = 0;
-        if rng.chance(self.plan.trouble) {
+        if rng.chance(self.plan.fault_percent) {
             times = if rng.chance(30) { FOREVER } else { rng.below(max_tries.into()) as u32 };
         }
         if let (FailedAttempt::NoResponse(_), Some(host)) = (kind, self.hosts.get_mut(host)) {
@@ -305,7 +305,7 @@ impl WebModel {
     }
 
     /// The expected record of every page that a correct crawl finds.
-    pub fn oracle(&self, rules: &Rules) -> HashMap<Url, ExpectedCrawl> {
+    pub fn oracle(&self, rules: &Rules) -> HashMap<Url, ExpectedResult> {
         let mut expected = HashMap::new();
         let mut known: HashSet<Url> = self.roots.iter().cloned().collect();
         let mut queue: VecDeque<Url> = self.roots.iter().cloned().collect();
@@ -329,8 +329,8 @@ impl WebModel {
     }
 
     /// The expected result of a URL, and the links on its page.
-    fn expected_result(&self, page_url: &Url, rules: &Rules) -> (ExpectedCrawl, Vec<Url>) {
-        let not_requested = |outcome, error| (ExpectedCrawl { outcome, error, is_requested: false }, Vec::new());
+    fn expected_result(&self, page_url: &Url, rules: &Rules) -> (ExpectedResult, Vec<Url>) {
+        let not_requested = |outcome, error| (ExpectedResult { outcome, error, is_requested: false }, Vec::new());
         if let Some((outcome, kind)) = self.out_of_reach(page_url) {
             return not_requested(outcome, Some(kind));
         }
@@ -343,7 +343,7 @@ impl WebModel {
                 Ok(_) => {}
             }
         }
-        let requested = |outcome, error| ExpectedCrawl { outcome, error, is_requested: true };
+        let requested = |outcome, error| ExpectedResult { outcome, error, is_requested: true };
         if let Some(kind) = self.hosts.get(page_url.host()).and_then(|host| host.dead) {
             return (requested(Outcome::Failed, Some(kind)), Vec::new());
         }

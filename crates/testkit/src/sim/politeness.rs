@@ -79,7 +79,7 @@ impl PolitenessChecker {
     }
 
     /// The distinct pages that were requested.
-    pub fn pages(&self) -> &HashSet<Url> {
+    pub fn requested_pages(&self) -> &HashSet<Url> {
         &self.pages
     }
 
