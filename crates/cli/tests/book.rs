@@ -1,4 +1,4 @@
-//! The documentation: every page is in the book, and every relative link is_valid to a file and a heading that exist.
+//! The documentation: every page is in the book, and every relative link leads to a file and a heading that exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

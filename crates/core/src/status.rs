@@ -155,7 +155,7 @@ pub struct HostStatus {
     pub queued: u64,
     /// The moving average of the time to the first byte; none before the first response.
     #[serde(rename = "typical_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
-    pub typical: Option<Duration>,
+    pub mean_ttfb: Option<Duration>,
     /// Why no request starts now, if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<WaitReason>,
@@ -310,7 +310,7 @@ mod tests {
             busiest: vec![HostStatus {
                 host: "h".into(),
                 reason: Some(WaitReason::CrawlDelay),
-                typical: Some(Duration::from_millis(250)),
+                mean_ttfb: Some(Duration::from_millis(250)),
                 next_in: Duration::from_millis(500),
                 ..HostStatus::default()
             }],

@@ -216,7 +216,7 @@ mod tests {
             purpose: Purpose::Page,
             lane: LaneId(lane),
             slot: 0,
-            http: LaneHttp::Single,
+            http: LaneHttp::Serial,
             unprocessed: 0,
             addresses,
             extras: None,

@@ -52,7 +52,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
             purpose,
             lane,
             slot: 0,
-            http: LaneHttp::Single,
+            http: LaneHttp::Serial,
             unprocessed: 0,
             addresses,
             extras: None,

@@ -111,8 +111,8 @@ pub fn compute<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &
         }
         // Ordered by requests in flight, then by queued links.
         keep_top(&mut busiest, MAX_BUSIEST, ((in_flight, queued), id));
-        if let Some(typical) = lane.pace.typical().filter(|_| in_flight > 0) {
-            keep_top(&mut slowest, MAX_SLOWEST, (typical, id));
+        if let Some(mean_ttfb) = lane.pace.mean_ttfb().filter(|_| in_flight > 0) {
+            keep_top(&mut slowest, MAX_SLOWEST, (mean_ttfb, id));
         }
     }
     let host = |id| host_status(bench, id, now);
@@ -141,6 +141,7 @@ pub fn compute<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &
         max_time: rules.max_time,
         pace: bench.pace(),
         rate: bench.rate(),
+        // The patterns that were excluded while the crawl was running.
         excludes: keeper.steering().excludes.iter().map(|pattern| pattern.as_str().into()).collect(),
         memory_bytes: 0,
         max_memory: rules.max_memory,
@@ -171,7 +172,7 @@ fn host_status(bench: &Workbench, id: LaneId, now: Time) -> Option<HostStatus> {
         rate_cap: lane.pace.rate_cap().map(f64::from),
         spacing: lane.pace.expected_spacing(),
         queued: lane.left(),
-        typical: lane.pace.typical(),
+        mean_ttfb: lane.pace.mean_ttfb(),
         reason: wait.map(|(reason, _)| reason),
         next_in: wait.map(|(_, next_in)| next_in).unwrap_or_default(),
     })

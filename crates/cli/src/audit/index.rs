@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
-use crate::report::SitemapNote;
+use crate::report::FaultySitemap;
 
 /// The hash that stands for a URL or a text.
 pub fn text_hash(text: &str) -> u64 {
@@ -76,7 +76,7 @@ pub struct SiteIndex {
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
     /// Sitemaps that could not be read to their end, and why.
-    pub faulty_sitemaps: Vec<SitemapNote>,
+    pub faulty_sitemaps: Vec<FaultySitemap>,
     /// The settings of the last run; `None` if they cannot be read.
     pub rules: Option<Rules>,
 }
@@ -143,7 +143,7 @@ impl SiteIndex {
             if record.is_page() {
                 index.add(&record);
             } else {
-                index.faulty_sitemaps.extend(SitemapNote::of(&record));
+                index.faulty_sitemaps.extend(FaultySitemap::of(&record));
             }
             Ok(())
         })?;
@@ -151,7 +151,7 @@ impl SiteIndex {
         let robots = &index.robots;
         index
             .faulty_sitemaps
-            .retain(|note| !note.may_be_guess || robots.values().any(|text| names_sitemap(text, &note.url)));
+            .retain(|sitemap| !sitemap.may_be_guess || robots.values().any(|text| names_sitemap(text, &sitemap.url)));
         index.near_duplicates = near_duplicates::pairs(std::mem::take(&mut index.sketches));
         let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
         graph.pages(|page| {

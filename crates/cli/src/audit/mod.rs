@@ -178,8 +178,8 @@ impl Judge<'_> {
     }
 
     fn judge_sitemaps(&mut self) {
-        for note in &self.index.faulty_sitemaps {
-            self.add_finding(FindingId::SitemapFault, &note.url, note.words());
+        for sitemap in &self.index.faulty_sitemaps {
+            self.add_finding(FindingId::SitemapFault, &sitemap.url, sitemap.words());
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::report::{CrawlReport, RootNote};
+use crate::report::{CrawlReport, RootProblem};
 use argiope_core::page::reader::FieldCount;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::StoreErrorKind;
@@ -398,7 +398,7 @@ pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> Exi
     if !report.has_root_page && report.queued == 0 {
         let mut why = "no root has given a page; run the same command to try them again".to_owned();
         // With --quiet, the report is not printed, so the message names the first root.
-        if let (true, Some(RootNote::Failed { url, reason } | RootNote::Refused { url, reason })) =
+        if let (true, Some(RootProblem::Failed { url, reason } | RootProblem::Refused { url, reason })) =
             (messages.quiet, report.roots.first())
         {
             why += &format!(" ({url}: {})", report::reason_words(reason));

@@ -61,8 +61,8 @@ fn pace_line(directory: &Path, host: &str) -> Option<String> {
     if let Some(cap) = host.rate_cap {
         let _ = write!(text, "; at most {} a second, because the host refused more", wording::rate(cap));
     }
-    if let Some(typical) = host.typical {
-        let _ = write!(text, "; first byte after {}", wording::span(typical));
+    if let Some(mean_ttfb) = host.mean_ttfb {
+        let _ = write!(text, "; first byte after {}", wording::span(mean_ttfb));
     }
     if let Some(reason) = host.reason {
         let _ = write!(text, "; waiting: {reason}");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::report::{
-    BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, LinkFacts, PageSummary, RootNote,
+    BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, LinkFacts, PageSummary, RootProblem,
 };
 use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
@@ -24,9 +24,9 @@ use crate::screen::wording;
 use argiope_core::output::escape::visible;
 use serde_json::{Value, json};
 
-/// Entries of the lists that matter max_entries, unless all are printed (`-vv`, `argiope report`).
+/// Maximum number of entries of the most important lists, unless all are printed (`-vv`, `argiope report`).
 const LONG_LIST: usize = 10;
-/// Entries of the other lists.
+/// The same for the other lists.
 const SHORT_LIST: usize = 5;
 
 /// `argiope report DIR`: prints the report of a crawl directory.
@@ -162,12 +162,12 @@ fn failures_value(report: &CrawlReport) -> Value {
 }
 
 fn sitemaps_value(report: &CrawlReport) -> Value {
-    let notes: Vec<Value> = report
+    let sitemaps: Vec<Value> = report
         .sitemaps
         .iter()
-        .map(|note| json!({ "url": note.url, "fault": note.words(), "used": note.is_used }))
+        .map(|sitemap| json!({ "url": sitemap.url, "fault": sitemap.words(), "used": sitemap.is_used }))
         .collect();
-    json!({ "total": report.sitemaps_total, "first": notes })
+    json!({ "total": report.sitemaps_total, "first": sitemaps })
 }
 
 fn duplicates_value(report: &CrawlReport) -> Value {
@@ -273,6 +273,7 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
         End::MaxPages | End::MaxBytes | End::MaxTime | End::MaxMemory if report.queued > 0 => {
             step("run the same command with a higher limit".to_owned(), "to continue");
         }
+        // In a recrawl, the next `--recrawl` requests these URLs again.
         End::Finished if has_lost_hosts && report.changes.is_none() => {
             step("run the same command".to_owned(), "to request the URLs of hosts that stopped responding");
         }
@@ -315,6 +316,7 @@ fn append_changes(text: &mut String, report: &CrawlReport) {
         for url in &kind.urls {
             let _ = writeln!(text, "      {}", visible(url));
         }
+        // URLs of unchanged pages are not listed, so none are omitted.
         if kind.name != "unchanged" {
             append_omitted_urls(text, kind.count, kind.urls.len());
         }
@@ -447,12 +449,12 @@ fn append_roots(text: &mut String, report: &CrawlReport) {
         return;
     }
     text.push_str("\nRoots\n");
-    for note in &report.roots {
-        let _ = match note {
-            RootNote::Failed { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
-            RootNote::Refused { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
-            RootNote::Disallowed { url } => writeln!(text, "  {}: disallowed by robots.txt", visible(url)),
-            RootNote::OutOfScope { url, to } => writeln!(
+    for problem in &report.roots {
+        let _ = match problem {
+            RootProblem::Failed { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
+            RootProblem::Refused { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
+            RootProblem::Disallowed { url } => writeln!(text, "  {}: disallowed by robots.txt", visible(url)),
+            RootProblem::OutOfScope { url, to } => writeln!(
                 text,
                 "  {} redirects to {to}, which is out of scope; to crawl that site: argiope crawl {to}",
                 visible(url),
@@ -468,8 +470,8 @@ fn append_sitemaps(text: &mut String, report: &CrawlReport, max_entries: usize) 
         return;
     }
     let _ = writeln!(text, "\nSitemaps with faults ({})", wording::count(report.sitemaps_total));
-    for note in report.sitemaps.iter().take(max_entries) {
-        let _ = writeln!(text, "  {}: {}", visible(&note.url), visible(&note.words()));
+    for sitemap in report.sitemaps.iter().take(max_entries) {
+        let _ = writeln!(text, "  {}: {}", visible(&sitemap.url), visible(&sitemap.words()));
     }
     append_omitted_entries(text, report.sitemaps_total, report.sitemaps.len().min(max_entries));
 }
@@ -481,8 +483,8 @@ fn append_cuts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     }
     text.push_str("\nSkipped as endless\n");
     for cut in report.cuts.iter().take(max_entries) {
-        let left = wording::plural(cut.left, "link");
-        let _ = writeln!(text, "  {}: {left}, {} ({})", visible(&cut.at), cut.rule.words(), cut.rule.as_str());
+        let links = wording::plural(cut.skipped, "link");
+        let _ = writeln!(text, "  {}: {links}, {} ({})", visible(&cut.at), cut.rule.words(), cut.rule.as_str());
         let _ = writeln!(text, "      for example {}; to follow them: {}", visible(&cut.example), cut.rule.advice());
     }
     append_omitted_entries(text, report.cuts.len() as u64, report.cuts.len().min(max_entries));

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::report::{Backlinks, CrawlReport, End, PageSummary, SitemapNote};
+use crate::report::{Backlinks, CrawlReport, End, FaultySitemap, PageSummary};
 use argiope_core::rules::Rules;
 use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::keeper::Settled;
@@ -82,7 +82,7 @@ impl VisitReporter {
     fn report_visit(&mut self, visit: &Visit, line: &[u8]) {
         self.write_line(line);
         if visit.purpose == Purpose::Sitemap {
-            SitemapNote::of_visit(visit).into_iter().for_each(|note| self.report.add_sitemap(note));
+            FaultySitemap::of_visit(visit).into_iter().for_each(|sitemap| self.report.add_sitemap(sitemap));
         }
         if !visit.is_page() {
             return;

@@ -116,7 +116,7 @@ impl ArchivedPages {
             purpose: Purpose::Page,
             lane: LaneId(0),
             slot: 0,
-            http: LaneHttp::Single,
+            http: LaneHttp::Serial,
             unprocessed: 0,
             addresses: Arc::from([IpAddr::from([127, 0, 0, 1])]),
             extras: None,

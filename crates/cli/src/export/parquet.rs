@@ -27,28 +27,29 @@ const MAX_GROUP_BYTES: usize = 64 << 20;
 /// one row per item.
 pub fn parquet(directory: &Path, rules: Option<&Extraction>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
     let mut source = DataSource::new(directory, rules)?;
-    let columns = source.columns()?;
-    let schema = Arc::new(parse_message_type(&schema(&columns)).map_err(output_error)?);
+    let extracted = source.columns()?;
+    let schema = Arc::new(parse_message_type(&schema(&extracted)).map_err(output_error)?);
     let version = concat!("argiope ", env!("CARGO_PKG_VERSION")).to_owned();
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(version).build();
     let mut file = SerializedFileWriter::new(&mut *out, schema, Arc::new(properties)).map_err(output_error)?;
-    let mut group = RowGroup::new(&columns);
+    let mut group = RowGroup::new(&extracted);
     source.pages(|record| {
         for row in 0..data::row_count(record) {
-            group.add(record, &columns, row);
+            group.add(record, &extracted, row);
         }
         if group.rows >= MAX_GROUP_ROWS || group.bytes >= MAX_GROUP_BYTES {
-            group.write(&mut file, &columns).map_err(output_error)?;
+            group.write(&mut file, &extracted).map_err(output_error)?;
         }
         Ok(())
     })?;
-    group.write(&mut file, &columns).map_err(output_error)?;
+    group.write(&mut file, &extracted).map_err(output_error)?;
     file.close().map_err(output_error)?;
     Ok(out.flush()?)
 }
 
-/// The schema of the file. The variant of a column's value for an empty record gives its type.
-fn schema(data: &[DataColumn]) -> String {
+/// The schema of the file: the columns of every export, then those of the extracted data. An empty record has a value in
+/// every column; the variant of [`Value`] is the same for all records, and determines the column's type.
+fn schema(extracted: &[DataColumn]) -> String {
     let empty_record = StoredRecord::default();
     let columns = COLUMNS.iter().map(|column| match (column.value)(&empty_record) {
         Value::Text(_) | Value::List(_) | Value::Map(_) => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
@@ -56,11 +57,11 @@ fn schema(data: &[DataColumn]) -> String {
         Value::Flag(_) => format!("REQUIRED BOOLEAN {};", column.name),
         Value::Time(_) => format!("OPTIONAL INT64 {} (TIMESTAMP(MILLIS,true));", column.name),
     });
-    let data = data.iter().map(|column| match column.is_number {
+    let extracted = extracted.iter().map(|column| match column.is_number {
         true => format!("OPTIONAL DOUBLE {};", column.name),
         false => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
     });
-    format!("message page {{ {} }}", columns.chain(data).collect::<Vec<_>>().join(" "))
+    format!("message page {{ {} }}", columns.chain(extracted).collect::<Vec<_>>().join(" "))
 }
 
 /// Converts an error. The I/O errors of the output are inside of errors of the Parquet library.
@@ -92,18 +93,18 @@ struct RowGroup {
 }
 
 impl RowGroup {
-    fn new(data: &[DataColumn]) -> Self {
+    fn new(extracted: &[DataColumn]) -> Self {
         let empty_record = StoredRecord::default();
         let columns = COLUMNS.iter().map(|column| match (column.value)(&empty_record) {
             Value::Text(_) | Value::List(_) | Value::Map(_) => Values::Texts(Vec::new(), Vec::new()),
             Value::Number(_) | Value::Time(_) => Values::Numbers(Vec::new(), Vec::new()),
             Value::Flag(_) => Values::Flags(Vec::new()),
         });
-        let data = data.iter().map(|column| match column.is_number {
+        let extracted = extracted.iter().map(|column| match column.is_number {
             true => Values::Doubles(Vec::new(), Vec::new()),
             false => Values::Texts(Vec::new(), Vec::new()),
         });
-        Self { columns: columns.chain(data).collect(), rows: 0, bytes: 0 }
+        Self { columns: columns.chain(extracted).collect(), rows: 0, bytes: 0 }
     }
 
     /// Adds one row of a page.
@@ -123,7 +124,7 @@ impl RowGroup {
                     self.bytes += text.as_ref().map_or(0, |text| text.len());
                     texts.extend(text.as_deref().map(ByteArray::from));
                 }
-                // Data is text or a number.
+                // Extracted values are texts or numbers.
                 Values::Numbers(..) | Values::Flags(_) => {}
             }
         }
@@ -156,7 +157,7 @@ impl RowGroup {
     fn write<W: Write + Send>(
         &mut self,
         file: &mut SerializedFileWriter<W>,
-        data: &[DataColumn],
+        extracted: &[DataColumn],
     ) -> Result<(), ParquetError> {
         if self.rows == 0 {
             return Ok(());
@@ -166,7 +167,7 @@ impl RowGroup {
             write_column(&mut group, values)?;
         }
         group.close()?;
-        *self = Self::new(data);
+        *self = Self::new(extracted);
         Ok(())
     }
 }

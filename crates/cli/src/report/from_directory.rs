@@ -11,7 +11,7 @@ use argiope_store::disk::{self, HistoryEvent};
 use argiope_store::segments::SegmentStore;
 
 use super::detail::{self, ReportDetail};
-use super::{ChangeList, CrawlReport, End, LoopMember, PageSummary, RedirectLoops, SitemapNote};
+use super::{ChangeList, CrawlReport, End, FaultySitemap, LoopMember, PageSummary, RedirectLoops};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 
 /// One run of the crawl, according to its records.
@@ -155,7 +155,7 @@ impl CrawlReport {
                         began.zip(started_millis(&record)).and_then(|(began, at)| u64::try_from(at - began).ok());
                     add(&page, millis.map(|millis| earlier_runs + Duration::from_millis(millis)), &members);
                 }
-                "aux" => SitemapNote::of(&record).into_iter().for_each(|note| report.add_sitemap(note)),
+                "aux" => FaultySitemap::of(&record).into_iter().for_each(|sitemap| report.add_sitemap(sitemap)),
                 _ => {}
             }
             Ok(())

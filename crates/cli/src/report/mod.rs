@@ -7,10 +7,10 @@ mod backlinks;
 mod changes;
 pub mod detail;
 mod duplicates;
+mod faulty_sitemap;
 mod from_directory;
 mod link_facts;
 mod redirect_loops;
-mod sitemap_notes;
 mod top;
 mod url_list;
 
@@ -32,9 +32,9 @@ pub use backlinks::Backlinks;
 pub use changes::ChangeList;
 pub use detail::ReportDetail;
 pub use duplicates::Duplicates;
+pub use faulty_sitemap::FaultySitemap;
 pub use link_facts::LinkFacts;
 pub use redirect_loops::{LoopMember, RedirectLoops};
-pub use sitemap_notes::SitemapNote;
 pub use top::Top;
 
 /// Broken links that are listed.
@@ -197,7 +197,7 @@ pub struct Redirected {
 
 /// A root with a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RootNote {
+pub enum RootProblem {
     /// It could not be fetched.
     Failed { url: Box<str>, reason: BrokenReason },
     /// robots.txt disallows it.
@@ -256,9 +256,9 @@ pub struct CrawlReport {
     pub redirects: Vec<Redirected>,
     pub slowest: Top<Duration>,
     pub largest: Top<u64>,
-    pub roots: Vec<RootNote>,
+    pub roots: Vec<RootProblem>,
     /// Sitemaps that could not be read to their end.
-    pub sitemaps: Vec<SitemapNote>,
+    pub sitemaps: Vec<FaultySitemap>,
     /// The exact number, including those not listed.
     pub sitemaps_total: u64,
     /// Whether at least one root gave a page, directly or after redirects.
@@ -376,19 +376,19 @@ impl CrawlReport {
             });
         }
         if page.is_root && self.roots.len() < MAX_ROOTS {
-            self.roots.extend(root_note(page));
+            self.roots.extend(root_problem(page));
         }
         members
     }
 
     /// Adds a sitemap that could not be read to its end, unless its URL may be a guess.
-    pub fn add_sitemap(&mut self, note: SitemapNote) {
-        if note.may_be_guess {
+    pub fn add_sitemap(&mut self, sitemap: FaultySitemap) {
+        if sitemap.may_be_guess {
             return;
         }
         self.sitemaps_total += 1;
         if self.sitemaps.len() < MAX_SITEMAPS {
-            self.sitemaps.push(note);
+            self.sitemaps.push(sitemap);
         }
     }
 
@@ -439,7 +439,7 @@ impl CrawlReport {
     pub fn add_cuts(&mut self, cuts: Vec<Cut>) {
         for cut in cuts {
             match self.cuts.iter_mut().find(|known| (known.rule, &known.at) == (cut.rule, &cut.at)) {
-                Some(known) => known.left += cut.left,
+                Some(known) => known.skipped += cut.skipped,
                 None => self.cuts.push(cut),
             }
         }
@@ -501,16 +501,16 @@ fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, max_names: usize) 
     }
 }
 
-/// The note about a root in the report, if there is a problem.
-fn root_note(page: &PageSummary<'_>) -> Option<RootNote> {
+/// The problem of a root, if it has one.
+fn root_problem(page: &PageSummary<'_>) -> Option<RootProblem> {
     let url = page.url.into();
     match page.outcome {
-        Outcome::Robots if page.error.is_none() => Some(RootNote::Disallowed { url }),
-        Outcome::Robots => Some(RootNote::Failed { url, reason: page.broken_reason() }),
-        Outcome::Refused => Some(RootNote::Refused { url, reason: page.broken_reason() }),
-        _ if page.is_broken() => Some(RootNote::Failed { url, reason: page.broken_reason() }),
+        Outcome::Robots if page.error.is_none() => Some(RootProblem::Disallowed { url }),
+        Outcome::Robots => Some(RootProblem::Failed { url, reason: page.broken_reason() }),
+        Outcome::Refused => Some(RootProblem::Refused { url, reason: page.broken_reason() }),
+        _ if page.is_broken() => Some(RootProblem::Failed { url, reason: page.broken_reason() }),
         Outcome::Redirect if !page.redirect_in_scope => {
-            page.redirect.map(|to| RootNote::OutOfScope { url, to: to.into() })
+            page.redirect.map(|to| RootProblem::OutOfScope { url, to: to.into() })
         }
         _ => None,
     }

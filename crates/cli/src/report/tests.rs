@@ -114,10 +114,10 @@ fn roots_that_gave_no_page_are_listed_with_the_reason() {
     assert_eq!(
         report.roots,
         [
-            RootNote::Failed { url: "http://dead/".into(), reason: BrokenReason::Failure(dead.clone()) },
-            RootNote::OutOfScope { url: "http://out/".into(), to: "http://w/".into() },
-            RootNote::Disallowed { url: "http://no/".into() },
-            RootNote::Failed { url: "http://unread/".into(), reason: BrokenReason::Failure(unread.clone()) },
+            RootProblem::Failed { url: "http://dead/".into(), reason: BrokenReason::Failure(dead.clone()) },
+            RootProblem::OutOfScope { url: "http://out/".into(), to: "http://w/".into() },
+            RootProblem::Disallowed { url: "http://no/".into() },
+            RootProblem::Failed { url: "http://unread/".into(), reason: BrokenReason::Failure(unread.clone()) },
         ]
     );
 }

@@ -8,7 +8,7 @@ use super::charts;
 use super::lists::Lists;
 use super::markup::{Text, UrlLink};
 use crate::commands::report::reason_words;
-use crate::report::{BrokenLink, BrokenReason, RootNote};
+use crate::report::{BrokenLink, BrokenReason, RootProblem};
 use crate::screen::wording;
 
 /// Maximum bytes of one table.
@@ -158,11 +158,11 @@ fn reason_html(reason: &BrokenReason) -> String {
 
 fn append_roots(html: &mut String, page: &ReportPage<'_>) {
     let mut table = Table::new("Roots", &["root", "result"]);
-    for note in &page.report.roots {
-        let (url, result) = match note {
-            RootNote::Failed { url, reason } | RootNote::Refused { url, reason } => (url, reason_html(reason)),
-            RootNote::Disallowed { url } => (url, "disallowed by robots.txt".to_owned()),
-            RootNote::OutOfScope { url, to } => (url, format!("redirects out of scope, to {}", UrlLink(to))),
+    for problem in &page.report.roots {
+        let (url, result) = match problem {
+            RootProblem::Failed { url, reason } | RootProblem::Refused { url, reason } => (url, reason_html(reason)),
+            RootProblem::Disallowed { url } => (url, "disallowed by robots.txt".to_owned()),
+            RootProblem::OutOfScope { url, to } => (url, format!("redirects out of scope, to {}", UrlLink(to))),
         };
         table.add_row(&[cell(UrlLink(url)), cell(result)]);
     }
@@ -174,7 +174,7 @@ fn append_cuts(html: &mut String, page: &ReportPage<'_>) {
     for cut in &page.report.cuts {
         table.add_row(&[
             cell(Text(&cut.at)),
-            number_cell(cut.left, wording::count(cut.left)),
+            number_cell(cut.skipped, wording::count(cut.skipped)),
             cell(Text(cut.rule.words())),
             cell(UrlLink(&cut.example)),
             cell(Text(cut.rule.advice())),

@@ -247,8 +247,8 @@ fn busy_host(host: &HostStatus) -> String {
 
 /// A slow host with its typical time to the first byte.
 fn slow_host(host: &HostStatus) -> String {
-    let typical = host.typical.map_or("no response yet".to_owned(), wording::span);
-    format!("{} {typical}", visible(&host.host))
+    let mean_ttfb = host.mean_ttfb.map_or("no response yet".to_owned(), wording::span);
+    format!("{} {mean_ttfb}", visible(&host.host))
 }
 
 fn waiting(waiting: &HostWait) -> String {
@@ -300,7 +300,7 @@ fn least_time(status: &Status, pages: u64) -> Option<Duration> {
         let is_busy = pages > elsewhere && (queued > 0 || host.in_flight > 0);
         let wait = if queued > 0 { host.next_in } else { Duration::ZERO };
         // Add the response time of the last request.
-        let last = host.typical.unwrap_or_default();
+        let last = host.mean_ttfb.unwrap_or_default();
         is_busy.then(|| host.spacing.saturating_mul(queued).saturating_add(last).saturating_add(wait))
     });
     let time = by_speed.into_iter().chain(by_rate).chain(by_host).max()?;
@@ -328,7 +328,7 @@ mod tests {
             width: 6,
             width_reason: "at the limit of --per-host".into(),
             queued,
-            typical: Some(Duration::from_millis(millis)),
+            mean_ttfb: Some(Duration::from_millis(millis)),
             ..HostStatus::default()
         };
         Status {
@@ -400,7 +400,7 @@ mod tests {
             in_flight: 1,
             width: 1,
             queued: 36,
-            typical: Some(Duration::from_secs(4)),
+            mean_ttfb: Some(Duration::from_secs(4)),
             spacing: Duration::from_secs(4),
             ..HostStatus::default()
         }];

@@ -122,7 +122,7 @@ impl Config {
             cookies: (!self.no_cookies).then_some(environment.cookies),
             auth: self.compile_auth()?,
             http: self.http,
-            shares_connections: self.engine != EngineName::Threads,
+            can_multiplex: self.engine != EngineName::Threads,
             proxies: match environment.proxies {
                 Some(proxies) => proxies,
                 None => Proxies::new(self.proxy.as_deref(), |_| None)?,

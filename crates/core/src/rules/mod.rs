@@ -125,7 +125,7 @@ pub struct Rules {
     pub proxies: Proxies,
     pub http: HttpVersion,
     /// Whether the engine can run several jobs on one connection.
-    pub shares_connections: bool,
+    pub can_multiplex: bool,
     /// Addresses that `--resolve` gives for host names.
     pub resolve: Vec<Resolve>,
     /// The DNS server; `None` for that of the system.

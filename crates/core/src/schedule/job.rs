@@ -39,8 +39,8 @@ pub enum LaneHttp {
     /// No response yet: the host may support HTTP/2.
     #[default]
     Unknown,
-    /// One job per connection: HTTP/1.1, or an engine that carries one job per connection in every version.
-    Single,
+    /// A connection has one job at a time: HTTP/1.1, or an engine that does not multiplex in any version.
+    Serial,
     /// HTTP/2: the jobs of an origin share a connection.
     Multiplexed,
     /// The origin requires HTTP/1.1. HTTP/2 is not offered to it again.

@@ -56,7 +56,7 @@ impl CrawlSource for FakeCrawl {
                 rate_cap: None,
                 spacing: Duration::from_millis(100),
                 queued: 900,
-                typical: Some(Duration::from_millis(120)),
+                mean_ttfb: Some(Duration::from_millis(120)),
                 reason: Some(WaitReason::Responses),
                 next_in: Duration::ZERO,
             }],

@@ -74,7 +74,7 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
         purpose: Purpose::Page,
         lane: LaneId(lane),
         slot: 0,
-        http: LaneHttp::Single,
+        http: LaneHttp::Serial,
         unprocessed: 0,
         addresses: addresses.into(),
         extras: None,

@@ -41,7 +41,7 @@ fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetc
     edit(&mut rules);
     let link = Link::root(Url::parse(address).expect("a valid URL"), 1);
     let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-    let job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Single, unprocessed: 0, addresses, extras: None };
+    let job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Serial, unprocessed: 0, addresses, extras: None };
     let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
     let start = FetchStart { started: Time::ZERO, connected: Some(Time::ZERO) };
     let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), start, Time::ZERO);

@@ -237,7 +237,7 @@ impl Session {
         let Undecided { conn, page, queue, rest, slot, key, .. } = *undecided;
         let Some(mut page) = page else { return };
         if decision == Decision::Http1 {
-            page.set_http(LaneHttp::Single);
+            page.set_http(LaneHttp::Serial);
         }
         self.0 = match decision {
             Decision::Http1 => State::Busy(Fetch::begin(page, conn, now)),
@@ -442,7 +442,7 @@ mod tests {
             purpose: Purpose::Page,
             lane: LaneId(7),
             slot: 2,
-            http: LaneHttp::Single,
+            http: LaneHttp::Serial,
             unprocessed: 0,
             addresses,
             extras: None,

@@ -91,7 +91,7 @@ impl Undecided {
     pub(super) fn next_rejected(&mut self, now: Time) -> Option<Completed> {
         match self.decision()? {
             Decision::Http2 => None,
-            Decision::Http1 => self.queue.pop().map(|page| Completed::Retry(page.into_job_for(LaneHttp::Single))),
+            Decision::Http1 => self.queue.pop().map(|page| Completed::Retry(page.into_job_for(LaneHttp::Serial))),
             Decision::Failed => {
                 if self.page.is_some() && !self.conn.has_failed() {
                     let message = "the server does not support HTTP/2, which --http 2 requires";

@@ -54,7 +54,7 @@ pub struct Lane {
     pub pace: LanePace,
     /// The HTTP version of the host's origins, except those in `http1_ports`.
     pub http: LaneHttp,
-    /// Ports of HTTPS origins that use HTTP/1.1 although other origins of the host use HTTP/2, or that require it.
+    /// Ports of the HTTPS origins that require HTTP/1.1, or that use it although other origins of the host use HTTP/2.
     /// Empty for nearly all hosts.
     http1_ports: Vec<(u16, Http1Reason)>,
     /// How many concurrent requests the host's HTTP/2 connection accepts.
@@ -90,9 +90,9 @@ pub enum Addresses {
         since: Time,
         tries: u8,
     },
-    /// The addresses are known, and valid until `until`. The first job may use them even later, so that a lane that
-    /// waits long for a free slot does not repeat the lookup. `took` is the duration of the lookup, which the first job
-    /// reports.
+    /// The addresses are known, and valid until `until`. The first job after the lookup may use them when they have
+    /// expired. Otherwise a lane that waits long for a free slot would repeat the lookup. `took` is the duration of the
+    /// lookup. The first job reports it, and then it is `None`.
     Known {
         list: Arc<[IpAddr]>,
         until: Time,
@@ -123,8 +123,8 @@ pub enum RobotsState {
         rules: Arc<Robots>,
         /// When the robots.txt must be fetched again.
         until: Time,
-        /// If the lane has work, the rules are not evicted before this time. They are not stored elsewhere, so they
-        /// would have to be fetched again.
+        /// The rules of a busy lane are not evicted before this time. Rules that are stored in the frontier's notes may
+        /// be evicted at once. Others stay for a while, because they have to be fetched again after an eviction.
         evictable_from: Time,
     },
     /// The robots.txt could not be fetched. Every link of the origin ends with this outcome.
@@ -175,25 +175,26 @@ impl Lane {
         let url = &visit.link.url;
         let (http, streams) = match (visit.message.http, visit.facts.status) {
             // HTTP/1.1 in clear text does not show what TLS would negotiate.
-            (None | Some(LaneHttp::Single), Some(_)) if url.is_https() => (LaneHttp::Single, None),
-            (None | Some(LaneHttp::Single | LaneHttp::Unknown), _) => return,
+            (None | Some(LaneHttp::Serial), Some(_)) if url.is_https() => (LaneHttp::Serial, None),
+            (None | Some(LaneHttp::Serial | LaneHttp::Unknown), _) => return,
             (Some(http), _) => (http, visit.message.streams),
         };
-        let known = self.http1_ports.iter().position(|(port, _)| *port == url.port());
+        let known_index = self.http1_ports.iter().position(|(port, _)| *port == url.port());
         if self.http1_reason(url) == Some(Http1Reason::Required) {
             return;
         }
         let reason = match (http, self.http) {
             (LaneHttp::Http1Only, _) => Some(Http1Reason::Required),
-            (LaneHttp::Single, LaneHttp::Multiplexed) => Some(Http1Reason::Negotiated),
+            (LaneHttp::Serial, LaneHttp::Multiplexed) => Some(Http1Reason::Negotiated),
             _ => None,
         };
-        if let Some(known) = known.filter(|_| reason != Some(Http1Reason::Negotiated)) {
-            self.http1_ports.swap_remove(known);
+        // The origin is not an exception any more, or it gets another reason below.
+        if let Some(index) = known_index.filter(|_| reason != Some(Http1Reason::Negotiated)) {
+            self.http1_ports.swap_remove(index);
         }
         if let Some(reason) = reason {
             // A host with more origins than this is likely a trap; HTTP/2 is offered to the others each time.
-            let is_new = known.is_none() || reason == Http1Reason::Required;
+            let is_new = known_index.is_none() || reason == Http1Reason::Required;
             if is_new && self.http1_ports.len() < MAX_ORIGINS {
                 self.http1_ports.push((url.port(), reason));
             }
@@ -229,9 +230,9 @@ impl Lane {
         };
         match (self.http1_reason(url), self.http) {
             (Some(Http1Reason::Required), _) => LaneHttp::Http1Only,
-            (Some(Http1Reason::Negotiated), _) => LaneHttp::Single,
-            (None, LaneHttp::Unknown | LaneHttp::Multiplexed) if !is_http2_offered || !rules.shares_connections => {
-                LaneHttp::Single
+            (Some(Http1Reason::Negotiated), _) => LaneHttp::Serial,
+            (None, LaneHttp::Unknown | LaneHttp::Multiplexed) if !is_http2_offered || !rules.can_multiplex => {
+                LaneHttp::Serial
             }
             (None, http) => http,
         }
@@ -360,7 +361,7 @@ impl Lane {
 #[derive(Debug)]
 pub struct SlotHolder {
     pub url: Url,
-    /// The addresses whose limits on requests in flight count this request.
+    /// The addresses that the request may connect to. It counts towards the limit (`--per-ip`) of each.
     pub addresses: Arc<[IpAddr]>,
     pub flight: Flight,
 }

@@ -48,8 +48,8 @@ pub struct LanePace {
     health: Health,
     /// The fastest response so far.
     fastest: Option<Duration>,
-    /// Exponential moving average of response times, with weight 1/8.
-    typical: Option<Duration>,
+    /// Exponential moving average of the times to the first byte, with weight 1/8.
+    mean_ttfb: Option<Duration>,
     /// Moving average of the times for which requests held their slots. Failed requests are included.
     slot_time: Option<Duration>,
     /// Whether the last page held its slot for a short time.
@@ -180,7 +180,7 @@ impl LanePace {
             local: LocalLimit { width: ceiling, ceiling, samples: 0, host: Duration::ZERO, waited: Duration::ZERO },
             health: Health::default(),
             fastest: None,
-            typical: None,
+            mean_ttfb: None,
             slot_time: None,
             is_quick: false,
         }
@@ -227,9 +227,9 @@ impl LanePace {
         }
     }
 
-    /// Mean of the recent response times.
-    pub fn typical(&self) -> Option<Duration> {
-        self.typical
+    /// Moving average of the recent times to the first byte.
+    pub fn mean_ttfb(&self) -> Option<Duration> {
+        self.mean_ttfb
     }
 
     /// Mean of the times for which recent requests held their slots.
@@ -315,11 +315,11 @@ impl LanePace {
 
     /// The expected time between requests, from the current width, delays and response times.
     pub fn expected_spacing(&self) -> Duration {
-        let typical = self.typical.unwrap_or_default();
+        let mean_ttfb = self.mean_ttfb.unwrap_or_default();
         let spacing = match (&self.window, self.mode) {
-            (_, Pace::Gentle) => typical + typical.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
-            (Window::Adaptive(adaptive), _) => (typical / self.width_divisor()).max(adaptive.rate.spacing()),
-            (Window::Simple { .. }, _) => typical / self.width_divisor(),
+            (_, Pace::Gentle) => mean_ttfb + mean_ttfb.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
+            (Window::Adaptive(adaptive), _) => (mean_ttfb / self.width_divisor()).max(adaptive.rate.spacing()),
+            (Window::Simple { .. }, _) => mean_ttfb / self.width_divisor(),
         };
         spacing.max(self.gate.delay)
     }
@@ -377,7 +377,7 @@ impl LanePace {
             LoadSignal::Answer { first, whole, waited, kind } => {
                 self.forget_failures();
                 self.fastest = Some(self.fastest.map_or(first, |fastest| fastest.min(first)));
-                self.typical = Some(moving_average(self.typical, first));
+                self.mean_ttfb = Some(moving_average(self.mean_ttfb, first));
                 self.window.answered(first, kind, flight, now);
                 if self.mode == Pace::Steady {
                     self.local.observe(whole, waited, self.window.width());

@@ -315,7 +315,7 @@ fn http1_required_by_one_origin_does_not_apply_to_others_of_its_host() {
     // A response over HTTP/2 that was in flight does not undo this.
     lane.update_http(&visit_over(one.as_str(), LaneHttp::Multiplexed, Some(7)));
     assert_eq!((lane.http_for(&one, &rules), lane.max_streams), (LaneHttp::Http1Only, 100));
-    assert_eq!(lane.http_for(&url("http://h.example/"), &rules), LaneHttp::Single, "clear text");
+    assert_eq!(lane.http_for(&url("http://h.example/"), &rules), LaneHttp::Serial, "clear text");
 }
 
 #[test]
@@ -327,14 +327,14 @@ fn an_http1_port_beside_an_http2_port_keeps_its_connections() {
     let (one, other) = (url("https://h.example/"), url("https://h.example:8443/"));
     lane.update_http(&visit_over(one.as_str(), LaneHttp::Multiplexed, Some(100)));
     assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed, "not known yet");
-    lane.update_http(&visit_over(other.as_str(), LaneHttp::Single, None));
-    assert_eq!((lane.http_for(&one, &rules), lane.http_for(&other, &rules)), (LaneHttp::Multiplexed, LaneHttp::Single));
-    lane.update_http(&visit_over(other.as_str(), LaneHttp::Single, None));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Serial, None));
+    assert_eq!((lane.http_for(&one, &rules), lane.http_for(&other, &rules)), (LaneHttp::Multiplexed, LaneHttp::Serial));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Serial, None));
     assert_eq!((lane.http1_ports.len(), lane.max_streams), (1, 100));
     // The origin may switch to HTTP/2, or require HTTP/1.1.
     lane.update_http(&visit_over(other.as_str(), LaneHttp::Multiplexed, Some(50)));
     assert_eq!(lane.http_for(&other, &rules), LaneHttp::Multiplexed);
-    lane.update_http(&visit_over(other.as_str(), LaneHttp::Single, None));
+    lane.update_http(&visit_over(other.as_str(), LaneHttp::Serial, None));
     lane.update_http(&visit_over(other.as_str(), LaneHttp::Http1Only, None));
     assert_eq!((lane.http_for(&other, &rules), lane.http1_ports.len()), (LaneHttp::Http1Only, 1));
 }
@@ -349,6 +349,6 @@ fn a_forwarding_proxy_gets_a_connection_for_each_slot() {
     assert_eq!(lane.http_for(&url("http://h.example/"), &direct), LaneHttp::Unknown, "clear text with prior knowledge");
     config.proxy = Some("http://127.0.0.1:3128".into());
     let proxied = config.compile(1).expect("settings");
-    assert_eq!(lane.http_for(&url("http://h.example/"), &proxied), LaneHttp::Single);
+    assert_eq!(lane.http_for(&url("http://h.example/"), &proxied), LaneHttp::Serial);
     assert_eq!(lane.http_for(&url("https://h.example/"), &proxied), LaneHttp::Unknown, "through a tunnel");
 }

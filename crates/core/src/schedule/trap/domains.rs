@@ -1,8 +1,8 @@
 //! Limit on the hosts of one registrable domain, since a wildcard DNS record can create any number of them.
 //!
-//! Hosts that the user or a sitemap names are always admitted. Of the hosts found by links, a small number is free for
-//! each domain, and each host with enough new pages allows a few more. Links to other hosts wait, so that a large
-//! legitimate domain is crawled eventually.
+//! Hosts that the user or a sitemap names are always admitted. Of the hosts found by links, every domain may have a
+//! small number. Each of its hosts that proves useful, by enough pages with text that is new on the host, raises this
+//! limit. Links to other hosts wait, so that a large legitimate domain is crawled eventually.
 //!
 //! Invariant: a host is counted once. Memory is bounded, and hosts beyond the bound are admitted.
 
@@ -13,7 +13,7 @@ use crate::page::link::Link;
 use crate::page::scope::domain_key;
 use crate::schedule::frontier::{LaneId, LinkRef};
 
-/// A host with this many pages with new text is useful.
+/// A host is useful if it has this many pages whose text differs from the other pages of the host.
 const USEFUL_PAGES: u8 = 4;
 /// How many hosts one useful host adds to the limit of its domain.
 const HOSTS_PER_USEFUL_HOST: u32 = 4;
@@ -22,16 +22,16 @@ const MAX_WAITING: usize = 1_024;
 /// Limit on admitted hosts in memory.
 const MAX_HOSTS: usize = 1 << 20;
 
-/// The known hosts of each domain.
+/// The admitted hosts of each domain, and the links that wait for their hosts to be admitted.
 #[derive(Debug)]
 pub struct Domains {
-    /// Free hosts per domain.
-    free: u32,
+    /// How many hosts a domain without useful hosts may have.
+    base_limit: u32,
     /// Hashes of the admitted hosts.
     hosts: HashSet<u64>,
     /// The counts by the hash of the domain.
     domains: HashMap<u64, Domain>,
-    /// The number of pages with new text by lane, up to [`USEFUL_PAGES`].
+    /// The number of useful pages (with new text) by lane, up to [`USEFUL_PAGES`].
     useful_pages: Vec<u8>,
     /// The first link to each host that is not admitted yet, with the key of the host's domain.
     waiting: Vec<(u64, Link)>,
@@ -44,14 +44,14 @@ pub struct Domains {
 struct Domain {
     /// Hosts that count towards the limit.
     hosts: u32,
-    /// Hosts with enough new pages.
+    /// Hosts with enough useful pages.
     useful_hosts: u32,
 }
 
 impl Domains {
-    pub fn new(free: u32) -> Self {
+    pub fn new(base_limit: u32) -> Self {
         Self {
-            free,
+            base_limit,
             hosts: HashSet::new(),
             domains: HashMap::new(),
             useful_pages: Vec::new(),
@@ -83,7 +83,7 @@ impl Domains {
     /// Admits an unknown host if the limit of its domain allows. Returns whether it is admitted.
     pub fn admit(&mut self, host: &str) -> bool {
         let domain = self.domains.entry(key_of(host)).or_default();
-        if domain.hosts >= self.free.saturating_add(domain.useful_hosts.saturating_mul(HOSTS_PER_USEFUL_HOST)) {
+        if domain.hosts >= self.base_limit.saturating_add(domain.useful_hosts.saturating_mul(HOSTS_PER_USEFUL_HOST)) {
             return false;
         }
         domain.hosts += 1;
@@ -119,7 +119,8 @@ impl Domains {
             if self.knows(link.url.host()) || self.admit(link.url.host()) {
                 self.released.push(link);
             } else {
-                // An earlier run admitted more hosts than the useful hosts of this run allow so far.
+                // The hosts of earlier runs count towards the limit, but which of them were useful is not stored. So the
+                // domain may have more hosts than its limit.
                 self.waiting.insert(index, (key, link));
                 break;
             }

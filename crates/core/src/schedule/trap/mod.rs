@@ -201,7 +201,8 @@ pub struct Cut {
     /// The pattern, path, host or domain.
     pub at: Box<str>,
     /// Number of skipped links; a link found twice counts twice.
-    pub left: u64,
+    #[serde(rename = "left")]
+    pub skipped: u64,
     /// The first skipped link. For the rules about paths, only its first characters.
     pub example: Box<str>,
 }
@@ -591,7 +592,7 @@ impl Traps {
     /// The places where links were skipped, largest numbers first.
     pub fn cuts(&self) -> Vec<Cut> {
         let mut cuts: Vec<Cut> = self.cuts.values().cloned().collect();
-        cuts.sort_unstable_by(|a, b| (b.left, a.rule, &a.at).cmp(&(a.left, b.rule, &b.at)));
+        cuts.sort_unstable_by(|a, b| (b.skipped, a.rule, &a.at).cmp(&(a.skipped, b.rule, &b.at)));
         cuts
     }
 
@@ -700,9 +701,9 @@ impl Traps {
         }
         let new_cut = || {
             let example: String = example.chars().take(MAX_EXAMPLE).collect();
-            Cut { rule, at: key.1.clone(), left: 0, example: example.into() }
+            Cut { rule, at: key.1.clone(), skipped: 0, example: example.into() }
         };
-        self.cuts.entry(key.clone()).or_insert_with(new_cut).left += links;
+        self.cuts.entry(key.clone()).or_insert_with(new_cut).skipped += links;
     }
 }
 

@@ -75,7 +75,7 @@ fn links_on_pages_with_the_same_text_are_limited() {
     // The first page was new, and its links were free.
     assert_eq!(crawl.known.len(), 10 + 64);
     let cuts = crawl.traps.cuts();
-    assert_eq!((cuts.len(), cuts[0].rule, cuts[0].left), (1, TrapRule::StalePattern, skipped as u64));
+    assert_eq!((cuts.len(), cuts[0].rule, cuts[0].skipped), (1, TrapRule::StalePattern, skipped as u64));
     assert_eq!(&*cuts[0].at, "h.example/*/#");
     assert!(cuts[0].covers(Url::parse("http://h.example/x/9").expect("a valid URL").as_ref()));
     assert!(!cuts[0].covers(Url::parse("http://h.example/x/y").expect("a valid URL").as_ref()));
@@ -100,7 +100,7 @@ fn the_example_of_a_circular_path_is_that_path() {
         let mut traps = Traps::new(&rules);
         traps.open(&visit);
         let cuts = traps.cuts();
-        assert_eq!((cuts.len(), cuts[0].left), (1, 1), "{cuts:?}");
+        assert_eq!((cuts.len(), cuts[0].skipped), (1, 1), "{cuts:?}");
         let example = if example.is_empty() { &location[..1_000] } else { example };
         assert_eq!(&*cuts[0].example, example);
     }
@@ -336,7 +336,7 @@ fn long_links_are_limited_by_the_credits_of_their_site() {
         "{known} links were followed, {credited} are covered by credits"
     );
     let cut = &crawl.traps.cuts()[0];
-    assert_eq!((cut.rule, cut.left), (TrapRule::LogBytes, 5_000 - known as u64));
+    assert_eq!((cut.rule, cut.skipped), (TrapRule::LogBytes, 5_000 - known as u64));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! [`SitemapNote`]: a sitemap that could not be read to its end, for reports and audits.
+//! [`FaultySitemap`]: a sitemap that could not be read to its end, for reports and audits.
 
 use argiope_core::visit::Visit;
 use argiope_core::{Failure, Outcome, UrlRef};
@@ -12,7 +12,7 @@ const SITEMAP_FAULT: &str = "sitemap: ";
 
 /// A sitemap that could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SitemapNote {
+pub struct FaultySitemap {
     pub url: Box<str>,
     pub fault: BrokenReason,
     /// Whether a part of it was used.
@@ -22,8 +22,8 @@ pub struct SitemapNote {
     pub may_be_guess: bool,
 }
 
-impl SitemapNote {
-    /// The note about a sitemap; `None` if it was read to its end, or if this is not a sitemap.
+impl FaultySitemap {
+    /// The faulty sitemap of a record; `None` if it was read to its end, or if this is not a sitemap.
     pub fn of(record: &StoredRecord) -> Option<Self> {
         let is_sitemap = record.r#type == "aux" && record.r#for.as_deref() == Some("sitemap");
         let outcome = record.outcome.filter(|_| is_sitemap)?;
