@@ -285,7 +285,7 @@ fn a_slow_handshake_does_not_extend_its_deadline() {
 fn other_protocols_and_alerts_are_reported() {
     let authority = Authority::new("Known");
     for (response, words) in [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(), "does not speak TLS"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(), "does not use TLS"),
         (b"\x15\x03\x03\x00\x02\x02\x70", "does not know this name"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "does not support TLS 1.2 or 1.3"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "refused the handshake"),

@@ -111,13 +111,13 @@ pub struct Executor<P = Reactor> {
 
 impl Executor {
     pub fn new(clock: Clock) -> io::Result<Rc<Self>> {
-        Ok(Self::on(clock, Reactor::new()?))
+        Ok(Self::with_reactor(clock, Reactor::new()?))
     }
 }
 
 impl<P: Park> Executor<P> {
     /// An executor that sleeps in `reactor`.
-    pub fn on(clock: Clock, reactor: P) -> Rc<Self> {
+    pub fn with_reactor(clock: Clock, reactor: P) -> Rc<Self> {
         let queue = Arc::new(RunQueue { ready: Mutex::default(), waker: reactor.waker() });
         Rc::new(Self {
             clock,
@@ -316,10 +316,10 @@ impl<P: Park> Executor<P> {
         // A dropped future may spawn tasks. The next iteration drops them.
         while !self.is_empty() {
             let mut tasks = std::mem::take(&mut *self.tasks.borrow_mut());
-            let mut all = tasks.drain();
+            let mut cancelled = tasks.drain();
             // Submit the operations that the tasks have queued so far.
             self.reactor.submit_queued()?;
-            while all.by_ref().take(CANCEL_BATCH).map(drop).count() > 0 {
+            while cancelled.by_ref().take(CANCEL_BATCH).map(drop).count() > 0 {
                 self.reactor.submit_queued()?;
             }
         }

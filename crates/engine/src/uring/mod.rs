@@ -39,7 +39,7 @@ use ring::{Attempt, Connection, Rings, SocketReceiver};
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
-    let executor = Executor::on(worker.clock, Rings::new(worker.rules.concurrency)?);
+    let executor = Executor::with_reactor(worker.clock, Rings::new(worker.rules.concurrency)?);
     worker.report_ready();
     let state = Rc::new(WorkerState::new(worker, &executor));
     // Tasks that are unfinished when `receive` returns are cancelled, and their sockets are closed with the ring.

@@ -138,7 +138,7 @@ pub(super) fn cases() -> Vec<Case> {
                 conn.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
                 conn.wait_until_closed()
             })?;
-            expect_handshake_error(case, address, "does not speak TLS")
+            expect_handshake_error(case, address, "does not use TLS")
         }),
         Case::new("TLS17", "a name that the server does not know", TLS, |case| {
             let address = case.raw(|conn| {

@@ -1,4 +1,4 @@
-//! [`Tunnel`]: the conversation with a proxy that sets up a connection to the host.
+//! [`Tunnel`]: the exchange with a proxy that sets up a connection to the host.
 //!
 //! `CONNECT` (RFC 9110, 9.3.6) or SOCKS 5 (RFC 1928, 1929), sans-IO like everything in `conn`.
 //!
@@ -138,7 +138,7 @@ impl Tunnel {
 
     /// Parses one SOCKS response. Returns whether it is the last one; `None` if it is not complete.
     fn parse_socks_response(&mut self) -> Result<Option<bool>, Failure> {
-        let not_socks = || Failure::new(ErrorKind::Protocol, "the proxy does not speak SOCKS 5");
+        let not_socks = || Failure::new(ErrorKind::Protocol, "the proxy does not use SOCKS 5");
         match (&mut self.stage, self.received.as_slice()) {
             (_, []) => Ok(None),
             (Stage::Method { .. } | Stage::Reply, [version, ..]) if *version != SOCKS_VERSION => Err(not_socks()),

@@ -12,7 +12,7 @@ use crate::coroutines::executor::{Executor, yield_now};
 use crate::coroutines::queue::JoinQueue;
 
 fn executor(connections: usize) -> Rc<Executor<Rings>> {
-    Executor::on(Clock::start(), Rings::new(connections).unwrap())
+    Executor::with_reactor(Clock::start(), Rings::new(connections).unwrap())
 }
 
 async fn connected(rings: &Rings, address: SocketAddr) -> io::Result<Connection> {

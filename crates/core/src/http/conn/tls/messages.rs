@@ -16,7 +16,7 @@ pub(super) fn explain(error: &Error) -> Failure {
         Error::InvalidCertificate(fault) => certificate_message(fault),
         Error::AlertReceived(alert) => alert_message(*alert),
         Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
-            "the server does not speak TLS on this port".to_owned()
+            "the server does not use TLS on this port".to_owned()
         }
         Error::InvalidMessage(
             InvalidMessage::HandshakePayloadTooLarge | InvalidMessage::CertificatePayloadTooLarge,
