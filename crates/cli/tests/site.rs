@@ -337,3 +337,29 @@ fn a_browser_opens_the_site_without_network_requests() {
     readers::run("browser.py", &[&out]);
     assert_eq!(web.log().len(), requests, "the browser requested the web");
 }
+
+#[test]
+fn an_export_says_that_pages_of_a_round_without_an_archive_are_left_out() {
+    let site = Site::http("127.5.9.21:0").expect("a socket");
+    let root = site.url("/");
+    let page = |title: &str, body: &str| Response::html(format!("<title>{title}</title><p>{body}"));
+    let site = site.page("/", page("Start", "<a href=/two>two</a>")).page("/two", page("Two", "A sentence."));
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    let directory = text(&directory);
+    succeed(&["crawl", "-q", &root, "-d", directory, "--warc"]);
+    let export = |format: &str, name: &str| {
+        let output = succeed(&["export", directory, "--format", format, "-o", text(&folder.path().join(name))]);
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    for (format, name) in [("site", "site1"), ("text", "text1/"), ("markdown", "pages.jsonl")] {
+        let message = export(format, name);
+        assert!(!message.contains("left out"), "{format}: {message}");
+    }
+    succeed(&["crawl", "-q", &root, "-d", directory, "--recrawl"]);
+    for (format, name) in [("site", "site2"), ("text", "text2/"), ("markdown", "again.jsonl")] {
+        let message = export(format, name);
+        assert!(message.contains("left out: 2 pages of the last round"), "{format}: {message}");
+    }
+}

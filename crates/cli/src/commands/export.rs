@@ -104,7 +104,8 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
             written.map_err(|error| (error, "standard output".to_owned()))
         }
     };
-    match exported {
+    let reads_archive = rules.is_some() || args.format == ExportFormat::Site || text_form(args.format).is_some();
+    match exported.and_then(|()| if reads_archive { tell_unarchived(args) } else { Ok(()) }) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err((error, _)) if error.is_broken_pipe() => Ok(ExitCode::SUCCESS),
         Err((ReadError::Usage(why), _)) => Err(UsageError(why)),
@@ -117,6 +118,17 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
             Ok(ExitCode::from(FAILED))
         }
     }
+}
+
+/// Says how many pages are missing in the export, because the last round fetched them without `--warc`.
+fn tell_unarchived(args: &ExportArgs) -> Result<(), (ReadError, String)> {
+    let count = export::unarchived_pages(&args.directory).map_err(|error| (error, "standard error".to_owned()))?;
+    if count > 0 {
+        let pages = wording::plural(count, "page");
+        // Ignored: if standard error is closed, the message has no reader.
+        let _ = writeln!(io::stderr(), "left out: {pages} of the last round, which did not use --warc");
+    }
+    Ok(())
 }
 
 /// Writes to a temporary file and renames it. Devices and pipes are written directly. An error comes with the name of the

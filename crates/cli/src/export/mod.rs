@@ -42,6 +42,16 @@ pub use sitemap::sitemap;
 pub use texts::{TextForm, text_files, text_lines};
 pub use wacz::wacz;
 
+/// Number of pages of the last round that were fetched, but are not in the archive.
+pub fn unarchived_pages(directory: &Path) -> Result<u64, ReadError> {
+    let mut count = 0;
+    records::latest_pages(directory, |record| {
+        count += u64::from(record.is_success() && record.warc.is_none());
+        Ok(())
+    })?;
+    Ok(count)
+}
+
 /// Writes all records unchanged: runs, pages, robots.txt and sitemaps.
 pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     records::lines(directory, |line| {
