@@ -168,6 +168,9 @@ fn exit_codes_reflect_the_result() {
         let output = argiope(folder.path(), arguments, "");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
     }
+    let output = argiope(folder.path(), &["empty/x.txt"], "");
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("argiope check - < FILE"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -19,6 +19,8 @@ fn a_crawl_stops_at_the_disk_limit_and_resumes_with_a_higher_one() {
     assert!(last["queued"].as_u64().is_some_and(|queued| queued > 0), "{last}");
     let size = folder_size(&fixture.path("d.crawl"));
     assert!(size > limit / 4 && size <= limit / 4 * 5, "{size} bytes");
+    let report = std::fs::read_to_string(fixture.path("d.crawl/report.txt")).expect("a report");
+    assert!(report.contains("run the same command with a higher limit"), "{report}");
     // If the limit is already exceeded, nothing is fetched, and that is not an error.
     let requests = practice.web.requests();
     let half = format!("{}k", size / 2_048);

@@ -75,7 +75,10 @@ impl FileTree {
                 Ok(metadata) => {
                     let name = path.to_string_lossy();
                     if DocumentType::of_name(&name).is_none() {
-                        tree.unreadable.push(format!("{name}: neither HTML nor Markdown by its name; not read"));
+                        tree.unreadable.push(format!(
+                            "{name}: neither HTML nor Markdown by its name; not read. A list of URLs is read with: \
+                             argiope check - < FILE"
+                        ));
                     }
                     tree.add_file(path, metadata.len(), source);
                 }

@@ -270,7 +270,7 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     let has_lost_hosts = report.lost_hosts().next().is_some();
     match report.end {
         End::Interrupted | End::Stopped => step("run the same command".to_owned(), "to resume"),
-        End::MaxPages | End::MaxBytes | End::MaxTime | End::MaxMemory if report.queued > 0 => {
+        End::MaxPages | End::MaxBytes | End::MaxTime | End::MaxDisk | End::MaxMemory if report.queued > 0 => {
             step("run the same command with a higher limit".to_owned(), "to continue");
         }
         // In a recrawl, the next `--recrawl` requests these URLs again.
