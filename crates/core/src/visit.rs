@@ -1,4 +1,4 @@
-//! [`Visit`]: the result of one fetch. Its main parts are [`Facts`], [`PageFindings`] and a [`VisitMessage`].
+//! [`Visit`]: the result of one fetch. Its main parts are [`Facts`], [`PageFindings`] and [`KeeperPart`].
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Visit {
     pub wire: Option<Box<Wire>>,
     /// The decoded body, if the rules deliver it.
     pub body: Option<Box<HeldBody>>,
-    pub message: VisitMessage,
+    pub for_keeper: KeeperPart,
 }
 
 /// What is known about the HTTP exchange: outcome, status, times, sizes and headers.
@@ -102,7 +102,7 @@ pub struct PageFindings {
 
 /// The part of a visit that only the keeper needs. It is not part of any output.
 #[derive(Debug, Default)]
-pub struct VisitMessage {
+pub struct KeeperPart {
     /// The lane and the connection slot to release; `None` if the host was not contacted.
     pub slot: Option<(LaneId, u16)>,
     /// Whether an earlier attempt already contacted the host.
@@ -244,9 +244,9 @@ impl Facts {
 impl Visit {
     /// A visit with nothing but its outcome.
     pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
-        let message = VisitMessage { was_contacted_before: link.tries > 0, ..VisitMessage::default() };
+        let for_keeper = KeeperPart { was_contacted_before: link.tries > 0, ..KeeperPart::default() };
         let (facts, findings) = (Facts::bare(outcome, now), PageFindings::default());
-        Self { link, purpose, facts, findings, wire: None, body: None, message }
+        Self { link, purpose, facts, findings, wire: None, body: None, for_keeper }
     }
 
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.
@@ -264,7 +264,7 @@ impl Visit {
         let dns = job.dns();
         let mut visit =
             Self::bare(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
-        visit.message.slot = Some((job.lane, job.slot));
+        visit.for_keeper.slot = Some((job.lane, job.slot));
         visit.facts.error = Some(failure);
         visit.facts.started = started;
         visit.facts.timings.dns = dns;
@@ -280,22 +280,22 @@ impl Visit {
         let headers: usize = self.facts.headers.iter().flat_map(|headers| headers.iter()).map(pair_bytes).sum();
         let validators = self.facts.etag.as_ref().map_or(0, |text| text.len())
             + self.facts.last_modified.as_ref().map_or(0, |text| text.len());
-        let cookies: usize = self.message.set_cookies.iter().map(SetCookie::weight).sum();
+        let cookies: usize = self.for_keeper.set_cookies.iter().map(SetCookie::weight).sum();
         let links = [&self.findings.all_links, &self.findings.edges].into_iter().flatten();
         let links: usize = links.map(|links| links.heap_bytes()).sum();
         let skipped: usize = self.findings.skipped.iter().map(|(url, _)| url.len() + 40).sum();
         let alternates: usize = self.findings.hreflang.iter().map(|(_, url)| url.as_str().len() + 64).sum();
-        let robots = match self.message.site_file.as_deref() {
+        let robots = match self.for_keeper.site_file.as_deref() {
             Some(SiteFile::Robots(bytes)) => bytes.capacity(),
             _ => 0,
         };
         let request = self.link.request.as_ref().map_or(0, |request| request.bytes());
-        request + self.message.found.bytes() + links + headers + validators + cookies + skipped + alternates + robots
+        request + self.for_keeper.found.bytes() + links + headers + validators + cookies + skipped + alternates + robots
     }
 
     /// Whether this is a page whose host was contacted, now or before: `--max-pages` counts these.
     pub fn is_fetched_page(&self) -> bool {
-        self.is_page() && (self.message.slot.is_some() || self.message.was_contacted_before)
+        self.is_page() && (self.for_keeper.slot.is_some() || self.for_keeper.was_contacted_before)
     }
 
     /// Whether this is a page in the sense of the record format, as opposed to a robots.txt or a sitemap.

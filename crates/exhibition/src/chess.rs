@@ -95,10 +95,10 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
                 result.last_move = result.last_move.max(moved_at.since(Time::ZERO));
                 let at = moved_at + exhibition.opponent;
                 let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at);
-                visit.message.slot = Some((job.lane, job.slot));
+                visit.for_keeper.slot = Some((job.lane, job.slot));
                 visit.facts.started = now;
                 visit.facts.timings.total = Some(at - now);
-                visit.message.found = next_move(&visit.link, exhibition.moves);
+                visit.for_keeper.found = next_move(&visit.link, exhibition.moves);
                 opponent_moves.push(Reverse(PlannedMove { at, number: result.moves, visit: Box::new(visit) }));
                 result.at_once = result.at_once.max(opponent_moves.len());
                 continue;

@@ -37,7 +37,7 @@ fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>,
                 requests.push((job.link.url.path().to_owned(), cookie.unwrap_or_default()));
                 let slot = Some((job.lane, job.slot));
                 let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-                visit.message.slot = slot;
+                visit.for_keeper.slot = slot;
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;
                 fill_in(&mut visit);
@@ -66,7 +66,7 @@ fn config(paths: &[&str]) -> Config {
 }
 
 fn set_cookie(visit: &mut Visit, line: &str) {
-    visit.message.set_cookies.extend(SetCookie::parse(line.as_bytes()));
+    visit.for_keeper.set_cookies.extend(SetCookie::parse(line.as_bytes()));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_redirect_to_itself_with_a_new_cookie_is_retried_and_recorded_once() {
     // Setting the same cookie again does not cause a retry, and neither does a redirect beyond the limit.
     let (requests, settled) = crawl(&config(&["/"]), |visit| {
         redirect_twice(visit);
-        visit.message.set_cookies.clear();
+        visit.for_keeper.set_cookies.clear();
         set_cookie(visit, "same=1");
     });
     assert_eq!((requests.len(), settled), (2, vec![(Outcome::Redirect, 2)]));

@@ -44,7 +44,7 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
                 let slot = Some((job.lane, job.slot));
                 assert!(fetched.insert(job.link.url.as_str().to_owned()), "{} is fetched once", job.link.url);
                 let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-                visit.message.slot = slot;
+                visit.for_keeper.slot = slot;
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;
                 if visit.link.url.as_str() == ROOT {
@@ -53,7 +53,7 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
                     for link in LINKS {
                         found.push(Url::parse(link).expect("a URL").as_ref(), LinkKind::Anchor);
                     }
-                    visit.message.found = found;
+                    visit.for_keeper.found = found;
                 }
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }

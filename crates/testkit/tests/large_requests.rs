@@ -50,7 +50,7 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
                 sent += usize::from(job.link.request.is_some());
                 let slot = Some((job.lane, job.slot));
                 let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-                visit.message.slot = slot;
+                visit.for_keeper.slot = slot;
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;
                 assert!(visit.link.request.is_none() || visit.heap_bytes() >= BODY_BYTES, "the body is charged");

@@ -231,7 +231,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                 Next::Fetch(job) => {
                     let slot = Some((job.lane, job.slot));
                     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-                    visit.message.slot = slot;
+                    visit.for_keeper.slot = slot;
                     visit.facts.status = Some(200);
                     bench.finish(&visit, now);
                     fetched += 1;

@@ -153,7 +153,7 @@ impl Web {
         }
         list.shrink();
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-        (visit.message.slot, visit.message.found) = (slot, list);
+        (visit.for_keeper.slot, visit.for_keeper.found) = (slot, list);
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 20_000);
         visit
     }

@@ -57,8 +57,8 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
     }
     let mut seen = HashSet::with_capacity(links.len());
     let depth = visit.link.depth.saturating_add(1);
-    visit.message.found = FollowList::new(rules.fingerprint_key, depth, rules.max_redirects);
-    visit.message.found.reserve(links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
+    visit.for_keeper.found = FollowList::new(rules.fingerprint_key, depth, rules.max_redirects);
+    visit.for_keeper.found.reserve(links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.host_caching_judge();
     // The resources of an embedded page are not followed: they could be on any host. Only HTML pages have `facts`.
     let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
@@ -89,7 +89,7 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
                     visit.findings.links_cut = visit.findings.links_cut.saturating_add(1);
                     continue;
                 }
-                visit.message.found.push_hashed(url, link.kind, fingerprint);
+                visit.for_keeper.found.push_hashed(url, link.kind, fingerprint);
             }
             ScopeVerdict::Reject(rule) => {
                 count_rejection(&mut visit.findings.rejected, rule, url);
@@ -97,8 +97,8 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
             }
         }
     }
-    visit.message.found.shrink();
-    visit.findings.links = u32::try_from(visit.message.found.len()).unwrap_or(u32::MAX);
+    visit.for_keeper.found.shrink();
+    visit.findings.links = u32::try_from(visit.for_keeper.found.len()).unwrap_or(u32::MAX);
     if let Some(panic) = panic {
         visit.facts.error.get_or_insert(panic);
     }
@@ -163,8 +163,8 @@ pub fn judge_redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
     let judged_as = if visit.link.kind == LinkKind::Asset { LinkKind::Asset } else { LinkKind::Redirect };
     match rules.scope.judge(target.as_ref(), visit.link.depth, judged_as) {
         ScopeVerdict::Follow => {
-            visit.message.found = FollowList::new(rules.fingerprint_key, visit.link.depth, visit.link.redirects - 1);
-            visit.message.found.push(target.as_ref(), LinkKind::Redirect);
+            visit.for_keeper.found = FollowList::new(rules.fingerprint_key, visit.link.depth, visit.link.redirects - 1);
+            visit.for_keeper.found.push(target.as_ref(), LinkKind::Redirect);
         }
         ScopeVerdict::Reject(rule) => {
             count_rejection(&mut visit.findings.rejected, rule, target.as_ref());

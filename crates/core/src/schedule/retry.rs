@@ -70,7 +70,7 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVe
     let doublings = u32::from(tries.saturating_sub(1)).min(MAX_DOUBLINGS);
     let doubled = wait.saturating_mul(2u32.saturating_pow(doublings));
     RetryVerdict::After(
-        visit.message.retry_after.map_or(doubled, |requested| requested.min(MAX_RETRY_AFTER).max(doubled.min(wait))),
+        visit.for_keeper.retry_after.map_or(doubled, |requested| requested.min(MAX_RETRY_AFTER).max(doubled.min(wait))),
     )
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let mut visit = Visit::bare(link, Purpose::Page, Outcome::Failed, Time::ZERO);
         visit.facts.status = status;
         visit.facts.error = kind.map(|kind| Failure::new(kind, "because"));
-        visit.message.retry_after = retry_after.map(Duration::from_secs);
+        visit.for_keeper.retry_after = retry_after.map(Duration::from_secs);
         visit
     }
 

@@ -256,7 +256,7 @@ impl CommitQueue {
                     *self.lengths.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
                 // The rest of the visit, mostly links.
-                self.bytes += settled.visit.message.found.bytes();
+                self.bytes += settled.visit.for_keeper.found.bytes();
                 &settled.line
             }
         };

@@ -326,13 +326,13 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
     let (slot, dns) = (Some((job.lane, job.slot)), job.dns());
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, end);
     visit.link.tries = visit.link.tries.saturating_add(1);
-    visit.message.slot = slot;
+    visit.for_keeper.slot = slot;
     visit.facts.started = start;
     visit.facts.status = Some(200);
     visit.facts.ip = reply.ip;
     visit.facts.http = Some("1.1");
     visit.facts.bytes_wire = reply.bytes;
-    visit.message.retry_after = reply.retry_after;
+    visit.for_keeper.retry_after = reply.retry_after;
     visit.facts.timings.dns = dns;
     visit.facts.timings.ttfb = Some(reply.after);
     visit.facts.timings.total = Some(reply.after);
@@ -343,12 +343,12 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
         SimResponse::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
-            visit.message.likeness = reader.finish();
+            visit.for_keeper.likeness = reader.finish();
             follow::judge_links(&mut visit, &links, nofollow, rules);
         }
-        SimResponse::Robots(bytes) => visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes))),
+        SimResponse::Robots(bytes) => visit.for_keeper.site_file = Some(Box::new(SiteFile::Robots(bytes))),
         SimResponse::Sitemap(map) => {
-            visit.message.site_file = Some(Box::new(SiteFile::Sitemap(map, rules.budget.hold())))
+            visit.for_keeper.site_file = Some(Box::new(SiteFile::Sitemap(map, rules.budget.hold())))
         }
         SimResponse::Status(status) => {
             visit.facts.status = Some(status);

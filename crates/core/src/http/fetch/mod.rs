@@ -169,7 +169,7 @@ impl Fetch {
         }
         let (reusable, peer, http) = (end.reusable, conn.peer, page.job().http);
         let mut visit = page.finish(end, peer, conn.is_tls(), || conn.tls_info(), now);
-        visit.message.http = Some(if http == LaneHttp::Http1Only { http } else { LaneHttp::Serial });
+        visit.for_keeper.http = Some(if http == LaneHttp::Http1Only { http } else { LaneHttp::Serial });
         Finished::Visit(visit, reusable.then(|| Box::new(conn)))
     }
 }

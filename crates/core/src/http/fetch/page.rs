@@ -280,7 +280,7 @@ impl Page {
         let (link, purpose, slot) = (self.job.link.clone(), self.job.purpose.clone(), (self.job.lane, self.job.slot));
         let mut visit = catch_unwind(AssertUnwindSafe(|| self.into_visit(end, peer, now))).unwrap_or_else(|_| {
             let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
-            visit.message.slot = Some(slot);
+            visit.for_keeper.slot = Some(slot);
             visit.link.tries = visit.link.tries.saturating_add(1);
             visit.facts.error = Some(Failure::new(ErrorKind::Internal, "a bug in Argiope: it panicked on this page"));
             visit

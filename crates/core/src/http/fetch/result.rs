@@ -37,7 +37,7 @@ impl Page {
         let wall = job.extras.as_ref().map_or(WallClock::default(), |extras| extras.wall);
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
-        visit.message.slot = Some((job.lane, job.slot));
+        visit.for_keeper.slot = Some((job.lane, job.slot));
         visit.facts.ip = peer;
         visit.facts.timings.dns = dns;
         copy_end(&mut visit.facts, end, started, connected, now);
@@ -74,7 +74,7 @@ impl Page {
             read_content(&mut visit, &head, body, &rules);
         }
         if let Some(wire) = wire {
-            visit.message.archive =
+            visit.for_keeper.archive =
                 rules.archive.then(|| Box::new(archived(&visit, &public_request, &wire, wall, &rules)));
             visit.wire = rules.keep_wire.then(|| Box::new(wire));
         }
@@ -88,7 +88,7 @@ impl Page {
         let bytes = visit.heap_bytes();
         if bytes > FREE_LINKS {
             findings_charge.resize(bytes);
-            visit.message.charge = Some(findings_charge);
+            visit.for_keeper.charge = Some(findings_charge);
         }
         visit
     }
@@ -114,7 +114,7 @@ fn copy_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time,
 /// Copies what the visit needs from the head of the response. Returns false if the response comes from the proxy and
 /// not from the host.
 fn copy_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
-    let Visit { link, facts, message, .. } = visit;
+    let Visit { link, facts, for_keeper, .. } = visit;
     facts.http = Some(match head.version {
         Version::Http10 => "1.0",
         Version::Http11 => "1.1",
@@ -130,13 +130,13 @@ fn copy_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     facts.etag = validator(head.get("etag"));
     facts.last_modified = validator(head.get("last-modified"));
     match head.get("retry-after").and_then(|value| retry::parse_retry_after(value, head.get("date"))) {
-        Some(RetryAfter::Wait(wait)) => message.retry_after = Some(wait),
-        Some(RetryAfter::Until(moment)) => message.retry_at = Some(moment),
+        Some(RetryAfter::Wait(wait)) => for_keeper.retry_after = Some(wait),
+        Some(RetryAfter::Until(moment)) => for_keeper.retry_at = Some(moment),
         None => {}
     }
     if rules.cookies.is_some() {
         let lines = head.get_all("set-cookie").take(cookies::MAX_PER_RESPONSE);
-        message.set_cookies = lines.filter_map(SetCookie::parse).collect();
+        for_keeper.set_cookies = lines.filter_map(SetCookie::parse).collect();
     }
     if rules.with_headers {
         facts.headers = Some(Box::new(headers(head)));
@@ -149,10 +149,10 @@ fn copy_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
     match reader {
         Reader::None => {}
         Reader::Page(examiner) => copy_findings(visit, head, examiner.finish(), rules),
-        Reader::Robots(text) => visit.message.site_file = Some(Box::new(SiteFile::Robots(text.bytes))),
+        Reader::Robots(text) => visit.for_keeper.site_file = Some(Box::new(SiteFile::Robots(text.bytes))),
         Reader::Sitemap(read) => {
             let SitemapRead { reader, charge, .. } = *read;
-            visit.message.site_file = Some(Box::new(SiteFile::Sitemap(reader.finish(), charge)));
+            visit.for_keeper.site_file = Some(Box::new(SiteFile::Sitemap(reader.finish(), charge)));
         }
     }
 }
@@ -239,7 +239,7 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
     let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
     visit.facts.defects.charset_unknown = examined.unknown_charset;
     visit.facts.defects.url_too_long = examined.too_long > 0;
-    visit.message.likeness = examined.likeness;
+    visit.for_keeper.likeness = examined.likeness;
     let findings = &mut visit.findings;
     findings.content_type = examined.content_type;
     findings.charset = examined.charset;

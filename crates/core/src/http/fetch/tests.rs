@@ -184,8 +184,8 @@ fn a_retry_after_date_is_compared_with_the_date_header() {
     let when = "Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n";
     let run = |fields: &str| {
         let response = format!("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n{fields}\r\n");
-        let message = visit(Purpose::Page, response.as_bytes()).message;
-        (message.retry_after.map(|wait| wait.as_secs()), message.retry_at)
+        let for_keeper = visit(Purpose::Page, response.as_bytes()).for_keeper;
+        (for_keeper.retry_after.map(|wait| wait.as_secs()), for_keeper.retry_at)
     };
     assert_eq!(run(&format!("{when}Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n")), (Some(60), None));
     assert_eq!(run(when), (None, Some(784_111_837)));
@@ -208,7 +208,7 @@ fn a_broken_compressed_sitemap_keeps_its_first_entries() {
         for (body, length) in [(half, packed.len()), (half, half.len()), (&broken, broken.len())] {
             let head = format!("HTTP/1.1 200 OK\r\n{coding}Content-Length: {length}\r\n\r\n");
             let visit = visit(Purpose::Sitemap, &[head.as_bytes(), body].concat());
-            let Some(SiteFile::Sitemap(sitemap, _)) = visit.message.site_file.map(|site_file| *site_file) else {
+            let Some(SiteFile::Sitemap(sitemap, _)) = visit.for_keeper.site_file.map(|site_file| *site_file) else {
                 panic!("no sitemap: {:?}", visit.facts.error);
             };
             assert!(sitemap.entries.len() > 1_000, "{coding:?}: {} entries", sitemap.entries.len());
@@ -225,7 +225,7 @@ fn a_panic_fails_one_page_only() {
     let Finished::Visit(visit, None) = fetch.finish(Time::ZERO) else {
         panic!("a panic must give a visit without a reusable connection");
     };
-    assert_eq!((visit.facts.outcome, visit.message.slot), (Outcome::Failed, Some((lane, 3))));
+    assert_eq!((visit.facts.outcome, visit.for_keeper.slot), (Outcome::Failed, Some((lane, 3))));
     assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(ErrorKind::Internal));
 }
 

@@ -140,8 +140,8 @@ fn several_jobs_share_a_connection() {
         .into_iter()
         .map(|visit| {
             assert_eq!((visit.facts.http, visit.facts.outcome), (Some("2"), Outcome::Ok));
-            assert_eq!((visit.message.http, visit.message.streams), (Some(LaneHttp::Multiplexed), Some(50)));
-            (visit.message.slot.map(|(_, slot)| slot), visit.findings.title.as_deref().map(str::to_owned))
+            assert_eq!((visit.for_keeper.http, visit.for_keeper.streams), (Some(LaneHttp::Multiplexed), Some(50)));
+            (visit.for_keeper.slot.map(|(_, slot)| slot), visit.findings.title.as_deref().map(str::to_owned))
         })
         .collect();
     titles.sort();
@@ -352,7 +352,7 @@ type Summary = (u16, Outcome, Option<u16>, u64, u64, Option<Truncated>, Option<E
 
 fn summary(visit: &Visit) -> Summary {
     let facts = &visit.facts;
-    let slot = visit.message.slot.map_or(u16::MAX, |(_, slot)| slot);
+    let slot = visit.for_keeper.slot.map_or(u16::MAX, |(_, slot)| slot);
     let error = facts.error.as_ref().map(|failure| failure.kind);
     (slot, facts.outcome, facts.status, facts.bytes_body, facts.bytes_wire, facts.truncated, error)
 }
@@ -557,7 +557,7 @@ fn times_of_a_job_are_measured_from_the_end_of_the_handshake() {
     feed_at(&mut session, answered, |out| push_page(out, 3, b"x"));
     let mut totals: Vec<_> = std::iter::from_fn(|| session.finished(answered))
         .map(|result| match result {
-            Completed::Visit(visit) => (visit.message.slot.map(|(_, slot)| slot), visit.facts.timings.total),
+            Completed::Visit(visit) => (visit.for_keeper.slot.map(|(_, slot)| slot), visit.facts.timings.total),
             Completed::Retry(_) => panic!("expected a visit, not a job to retry"),
         })
         .collect();

@@ -393,7 +393,7 @@ impl Streams {
             let has_processed = self.h2.has_processed();
             let mut result = stream.into_result(end, self.peer, tls.map(|tls| &**tls), has_processed, now);
             if let Completed::Visit(visit) = &mut result {
-                visit.message.streams = max_streams;
+                visit.for_keeper.streams = max_streams;
             }
             self.results.push(result);
         }
@@ -630,7 +630,7 @@ impl Stream {
         end.is_http2 = true;
         end.tls_done = tls.and_then(Tls::done);
         let mut visit = page.finish(end, peer, tls.is_some(), || tls.and_then(Tls::tls_info), now);
-        visit.message.http = Some(LaneHttp::Multiplexed);
+        visit.for_keeper.http = Some(LaneHttp::Multiplexed);
         Completed::Visit(visit)
     }
 }

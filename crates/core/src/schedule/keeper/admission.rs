@@ -18,13 +18,13 @@ impl<F: Frontier> Keeper<F> {
     /// Adds the links of a page that the trap budgets allow. Returns the lanes that got work.
     pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
         let (mut lanes, mut new_links) = (Vec::new(), 0_u32);
-        if visit.message.found.is_empty() && !visit.is_page() {
+        if visit.for_keeper.found.is_empty() && !visit.is_page() {
             return Ok(lanes);
         }
         let redirected = redirected_request(visit);
         // The state of the trap budgets for the links of this page.
         let mut judging = self.traps.open(visit);
-        let found = std::mem::take(&mut visit.message.found);
+        let found = std::mem::take(&mut visit.for_keeper.found);
         // The same links, read ahead for prefetching.
         let mut ahead = found.links(&visit.link.url);
         for (index, mut link) in found.links(&visit.link.url).enumerate() {
@@ -68,7 +68,7 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         drop(ahead);
-        visit.message.found = found;
+        visit.for_keeper.found = found;
         visit.findings.new_links = new_links;
         self.traps.close(&judging);
         lanes.sort_unstable();

@@ -26,7 +26,7 @@ impl<F: Frontier> Keeper<F> {
         let seconds = self.seconds(now);
         let Some(jar) = &mut self.jar else { return false };
         let url = visit.link.url.as_ref();
-        let set = std::mem::take(&mut visit.message.set_cookies);
+        let set = std::mem::take(&mut visit.for_keeper.set_cookies);
         // `count` instead of `any`: every cookie must be stored.
         set.iter().filter(|cookie| jar.store(cookie, url, seconds)).count() > 0
     }

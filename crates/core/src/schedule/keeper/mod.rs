@@ -282,10 +282,10 @@ impl<F: Frontier> Keeper<F> {
 
     /// Applies the result of a fetch: retries the link or settles it.
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        if let Some(retry_at) = visit.message.retry_at.take() {
-            visit.message.retry_after = Some(retry::wait_until(retry_at, self.clock.at(now).as_second()));
+        if let Some(retry_at) = visit.for_keeper.retry_at.take() {
+            visit.for_keeper.retry_after = Some(retry::wait_until(retry_at, self.clock.at(now).as_second()));
         }
-        if let Some((lane, _)) = visit.message.slot {
+        if let Some((lane, _)) = visit.for_keeper.slot {
             let previous_backoff = self.bench.backs_off_until(lane);
             self.bench.finish(&visit, now);
             self.note_backoff(lane, previous_backoff, now)?;
@@ -301,7 +301,7 @@ impl<F: Frontier> Keeper<F> {
         } else {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
         };
-        if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.message.slot, verdict) {
+        if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.for_keeper.slot, verdict) {
             self.frontier.note_retried_bytes(visit.facts.bytes_wire);
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() && !self.leaving.contains(&lane) {
@@ -311,13 +311,13 @@ impl<F: Frontier> Keeper<F> {
             }
             return Ok(());
         }
-        let site_file = visit.message.site_file.take().map(|site_file| *site_file);
+        let site_file = visit.for_keeper.site_file.take().map(|site_file| *site_file);
         match (&visit.purpose, site_file) {
             (Purpose::Page, _) => self.mark_loop(&mut visit),
             (Purpose::Robots(_), Some(SiteFile::Robots(bytes))) => {
                 self.read_robots(&visit, &bytes, now)?;
                 // Keep the file: `argiope robots` shows it.
-                visit.message.site_file = Some(Box::new(SiteFile::Robots(bytes)));
+                visit.for_keeper.site_file = Some(Box::new(SiteFile::Robots(bytes)));
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
             (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _memory_charge))) => {
@@ -576,7 +576,7 @@ impl<F: Frontier> Keeper<F> {
         // After a 304 response, `previous_record` is the page's record of the previous round.
         let (change, previous_record) = self.compare(&mut visit)?;
         self.keep_edges(&mut visit)?;
-        let exchange = visit.message.archive.take();
+        let exchange = visit.for_keeper.archive.take();
         let (place, mut archive) = self
             .archive_layout
             .as_mut()

@@ -173,11 +173,11 @@ impl Lane {
     /// Updates the host's HTTP version after a visit. If an origin requires HTTP/1.1, that is final for this origin.
     pub fn update_http(&mut self, visit: &Visit) {
         let url = &visit.link.url;
-        let (http, streams) = match (visit.message.http, visit.facts.status) {
+        let (http, streams) = match (visit.for_keeper.http, visit.facts.status) {
             // HTTP/1.1 in clear text does not show what TLS would negotiate.
             (None | Some(LaneHttp::Serial), Some(_)) if url.is_https() => (LaneHttp::Serial, None),
             (None | Some(LaneHttp::Serial | LaneHttp::Unknown), _) => return,
-            (Some(http), _) => (http, visit.message.streams),
+            (Some(http), _) => (http, visit.for_keeper.streams),
         };
         let known_index = self.http1_ports.iter().position(|(port, _)| *port == url.port());
         if self.http1_reason(url) == Some(Http1Reason::Required) {

@@ -294,7 +294,7 @@ fn visit_over(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
     let (purpose, lane, addresses) = (Purpose::Page, LaneId(1), Arc::from([]));
     let job = Job { link, purpose, lane, slot: 0, http, unprocessed: 0, addresses, extras: None };
     let mut visit = Visit::failed(job, Failure::new(ErrorKind::Reset, "reset"), Time::ZERO, Time::ZERO);
-    (visit.facts.status, visit.message.http, visit.message.streams) = (Some(200), Some(http), streams);
+    (visit.facts.status, visit.for_keeper.http, visit.for_keeper.streams) = (Some(200), Some(http), streams);
     visit
 }
 

@@ -374,7 +374,7 @@ impl Traps {
 
     /// Starts judging the links of a page.
     pub fn open(&mut self, visit: &Visit) -> Judging {
-        let lane = visit.message.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
+        let lane = visit.for_keeper.slot.map(|(lane, _)| lane).filter(|_| visit.is_page());
         let mut judging = Judging {
             page: visit.link.url.clone(),
             lane,
@@ -395,7 +395,7 @@ impl Traps {
         judging.novelty = self.novelty(visit, lane);
         self.refund(&judging, visit);
         if let Some(costs) = &mut self.costs {
-            let is_new = judging.novelty != Novelty::Same && visit.message.likeness.is_some();
+            let is_new = judging.novelty != Novelty::Same && visit.for_keeper.likeness.is_some();
             if is_new {
                 costs.credit_new_page(visit.link.url.host());
             }
@@ -410,7 +410,7 @@ impl Traps {
         if visit.facts.truncated == Some(Truncated::Time) {
             return Novelty::Same;
         }
-        let Some(Likeness { text, sketch }) = visit.message.likeness else { return Novelty::New };
+        let Some(Likeness { text, sketch }) = visit.for_keeper.likeness else { return Novelty::New };
         let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
         let is_new_text = self.seen.insert(likeness::mix(text ^ lane));
         let is_new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
@@ -423,7 +423,7 @@ impl Traps {
 
     /// Refunds charges to the pattern and host of a page with new text.
     fn refund(&mut self, judging: &Judging, visit: &Visit) {
-        if judging.novelty == Novelty::Same || visit.message.likeness.is_none() {
+        if judging.novelty == Novelty::Same || visit.for_keeper.likeness.is_none() {
             return;
         }
         if let (Some(domains), Some(lane)) = (&mut self.domains, judging.lane) {

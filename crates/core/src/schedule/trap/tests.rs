@@ -23,9 +23,9 @@ impl TestCrawl {
     fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
         let link = Link { depth, ..Link::root(Url::parse(url).expect("a valid URL"), 9) };
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
-        visit.message.slot = Some((LaneId(lane), 0));
+        visit.for_keeper.slot = Some((LaneId(lane), 0));
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 5_000);
-        visit.message.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
+        visit.for_keeper.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
         let mut judging = self.traps.open(&visit);
         let mut skipped = Vec::new();
         for text in links {
@@ -95,7 +95,7 @@ fn the_example_of_a_circular_path_is_that_path() {
     for (location, example) in [(circular.clone(), &*circular), (circular.replace('b', &"b".repeat(90)), "")] {
         let link = Link::root(Url::parse("http://h.example/page").expect("a valid URL"), 9);
         let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
-        visit.message.slot = Some((LaneId(0), 0));
+        visit.for_keeper.slot = Some((LaneId(0), 0));
         crate::page::follow::judge_redirect(&mut visit, location.as_bytes(), &rules);
         let mut traps = Traps::new(&rules);
         traps.open(&visit);

@@ -434,7 +434,7 @@ mod tests {
                     started += 1;
                     now += Duration::from_secs(1);
                     let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, now);
-                    visit.message.slot = Some((job.lane, job.slot));
+                    visit.for_keeper.slot = Some((job.lane, job.slot));
                     bench.finish(&visit, now);
                 }
                 Next::Resolve(lane, _) => {
@@ -483,7 +483,7 @@ mod tests {
             let Next::Fetch(job) = bench.next(at(0)) else { panic!("a page, and no recall") };
             assert_eq!(job.lane, LaneId(2));
             let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, at(0));
-            visit.message.slot = Some((job.lane, job.slot));
+            visit.for_keeper.slot = Some((job.lane, job.slot));
             bench.finish(&visit, at(0));
             let Next::Recall(lane, _) = bench.next(at(0)) else { panic!("the other lanes are next") };
             assert_eq!(lane, LaneId(0), "the lane that waited longest");

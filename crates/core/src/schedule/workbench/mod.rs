@@ -364,7 +364,7 @@ impl Workbench {
 
     /// Ends a visit: releases its slot, and updates the pace of the lane.
     pub fn finish(&mut self, visit: &Visit, now: Time) {
-        let Some((id, slot)) = visit.message.slot else {
+        let Some((id, slot)) = visit.for_keeper.slot else {
             return;
         };
         let Some(entry) = self.lanes.get_mut(&id) else {
@@ -397,7 +397,7 @@ impl Workbench {
             lane.addresses = Addresses::Failed { failure, tries: 0, until: now + GIVEN_UP_LIFE };
         }
         self.free_addresses(&taken.addresses);
-        self.share_work_time(id, visit.message.found.bytes(), now);
+        self.share_work_time(id, visit.for_keeper.found.bytes(), now);
         self.place(id, now);
         self.update_rank(id);
     }

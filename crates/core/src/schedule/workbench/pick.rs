@@ -253,7 +253,7 @@ pub(super) fn sent_at(visit: &Visit) -> Time {
 pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     use ErrorKind as K;
     if let Some(429 | 503) = visit.facts.status {
-        return LoadSignal::Overload(visit.message.retry_after.map(|wait| wait.min(retry::MAX_RETRY_AFTER)));
+        return LoadSignal::Overload(visit.for_keeper.retry_after.map(|wait| wait.min(retry::MAX_RETRY_AFTER)));
     }
     // If a response was cut off, the host accepted the connection and responded. So only the page is concerned.
     let has_response = visit.facts.status.is_some();

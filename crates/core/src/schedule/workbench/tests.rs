@@ -64,7 +64,7 @@ fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
 fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
     let slot = Some((job.lane, job.slot));
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-    visit.message.slot = slot;
+    visit.for_keeper.slot = slot;
     visit.facts.status = Some(status);
     bench.finish(&visit, now);
 }
@@ -417,7 +417,7 @@ fn fetches_are_spread_over_quick_hosts() {
     for job in first {
         let took = Duration::from_micros(if job.lane == LaneId(0) { 20_000 } else { 60 });
         let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
-        (visit.message.slot, visit.facts.status) = (Some((job.lane, job.slot)), Some(200));
+        (visit.for_keeper.slot, visit.facts.status) = (Some((job.lane, job.slot)), Some(200));
         (visit.facts.timings.ttfb, visit.facts.timings.total) = (Some(took), Some(took));
         bench.finish(&visit, at(1));
     }
@@ -430,7 +430,7 @@ fn fetches_are_spread_over_quick_hosts() {
 fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
     let ended = started + Duration::from_millis(took);
     let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
-    (visit.message.slot, visit.facts.status, visit.facts.started, visit.facts.ended) =
+    (visit.for_keeper.slot, visit.facts.status, visit.facts.started, visit.facts.ended) =
         (Some((job.lane, job.slot)), Some(200), started, ended);
     visit.facts.timings.total = Some(ended - started);
     bench.finish(&visit, now);
@@ -587,9 +587,9 @@ fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
         for job in fetches(&mut bench, at(0)) {
             let slot = Some((job.lane, job.slot));
             let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(10));
-            (visit.message.slot, visit.facts.status) = (slot, Some(200));
+            (visit.for_keeper.slot, visit.facts.status) = (slot, Some(200));
             if slot.is_some_and(|(lane, _)| lane == LaneId(0)) {
-                (0..80).for_each(|_| visit.message.found.push(long.as_ref(), LinkKind::Anchor));
+                (0..80).for_each(|_| visit.for_keeper.found.push(long.as_ref(), LinkKind::Anchor));
             }
             bench.finish(&visit, at(10));
         }
