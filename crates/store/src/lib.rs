@@ -1,6 +1,7 @@
 //! Storage: the frontier in memory, on disk and in a cluster; the crawl directory; the results of a fleet.
 
 mod bytequeue;
+mod chunked_vec;
 #[cfg(feature = "fleet")]
 pub mod cluster;
 pub mod disk;

@@ -718,7 +718,7 @@ impl Frontier for DiskFrontier {
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
-        let with_work = (0..).zip(&self.state.queues).filter(|(_, queue)| !queue.is_empty());
+        let with_work = (0..).zip(self.state.queues.iter()).filter(|(_, queue)| !queue.is_empty());
         with_work.map(|(number, _)| LaneId(number)).filter(|lane| Some(*lane) != self.deferred_lane).collect()
     }
 

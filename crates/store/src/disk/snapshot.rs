@@ -18,6 +18,7 @@ use super::queue::{LaneQueue, QueueStorage};
 use super::run;
 use super::snapshot_writer::Lease;
 use super::spill::Spill;
+use crate::chunked_vec::ChunkedVec;
 use crate::lanes::LaneNames;
 use crate::seen::{SeenSet, Table};
 use argiope_core::{LaneId, StoreError};
@@ -49,7 +50,7 @@ pub(super) struct State {
     pub known: Known,
     pub names: LaneNames,
     /// By lane number; shorter than `names` if the last lanes never had a queue.
-    pub queues: Vec<LaneQueue>,
+    pub queues: ChunkedVec<LaneQueue>,
     pub settled: u64,
     /// The number of records that do not belong to an outcome.
     pub lines: u64,
@@ -72,7 +73,7 @@ impl State {
         Self {
             known: Known::new(Arc::clone(files), crawl),
             names: LaneNames::default(),
-            queues: Vec::new(),
+            queues: ChunkedVec::default(),
             settled: 0,
             lines: 0,
             notes: HashMap::new(),
@@ -95,8 +96,7 @@ impl State {
 
     /// The part of [`Self::bytes`] that grows with the number of hosts and cannot be moved to disk.
     pub fn host_bytes(&self) -> usize {
-        let queues = self.queues.capacity() * size_of::<LaneQueue>();
-        self.names.bytes() + queues + self.notes.capacity() * NOTE_BYTES
+        self.names.bytes() + self.queues.bytes() + self.notes.capacity() * NOTE_BYTES
     }
 
     /// By how much the log may grow before memory use is checked again.
@@ -117,7 +117,7 @@ impl State {
             return Ok(());
         }
         if self.known.in_memory.bytes() < memory_limit / 4 {
-            for queue in &mut self.queues {
+            for queue in self.queues.iter_mut() {
                 queue.spill(&mut self.storage)?;
             }
         }
@@ -145,9 +145,7 @@ impl State {
 
     /// The queue of a lane, which is created if necessary.
     pub fn queue_mut(&mut self, lane: LaneId) -> &mut LaneQueue {
-        if self.queues.len() <= lane.index() {
-            self.queues.resize_with(lane.index() + 1, LaneQueue::default);
-        }
+        self.queues.grow_to(lane.index() + 1);
         &mut self.queues[lane.index()]
     }
 }
@@ -355,7 +353,6 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
     let runs: Option<Vec<(u32, u64)>> =
         runs.chunks_exact(2).map(|pair| Some((u32::try_from(pair[0]).ok()?, pair[1]))).collect();
     state.known.open_runs(&runs?)?;
-    state.queues.reserve_exact(state.names.len());
     Some(start)
 }
 

@@ -6,8 +6,10 @@
 //!
 //! Invariant: `in_flight <= width` whenever a job is handed out, and no job starts before `due`.
 
+mod measured;
 mod pace;
 mod rate;
+mod site_queue;
 mod width;
 
 use std::cmp::Reverse;
@@ -25,7 +27,9 @@ use crate::schedule::job::{LaneHttp, Purpose};
 use crate::time::Time;
 use crate::visit::Visit;
 
+pub use self::measured::Measured;
 pub use self::pace::{Flight, LanePace, LoadSignal};
+pub use self::site_queue::SiteQueue;
 pub use self::width::{WidthReason, page_kind};
 
 /// Limit on the origins of one host (schemes and ports) whose robots.txt is held. A host that needs more is likely a
@@ -46,7 +50,7 @@ pub struct Lane {
     /// Links that wait for another attempt, earliest first.
     pub retries: BinaryHeap<Reverse<PendingRetry>>,
     /// robots.txt and other site files, which are requested before pages.
-    pub site_files: VecDeque<(Link, Purpose)>,
+    pub site_files: SiteQueue,
     /// How many more links the frontier holds for this lane.
     pub backlog: u64,
     pub addresses: Addresses,
@@ -56,7 +60,7 @@ pub struct Lane {
     pub http: LaneHttp,
     /// Ports of the HTTPS origins that require HTTP/1.1, or that use it although other origins of the host use HTTP/2.
     /// Empty for nearly all hosts.
-    http1_ports: Vec<(u16, Http1Reason)>,
+    http1_ports: Box<[(u16, Http1Reason)]>,
     /// How many concurrent requests the host's HTTP/2 connection accepts.
     max_streams: u32,
     slots: Slots,
@@ -96,7 +100,7 @@ pub enum Addresses {
     Known {
         list: Arc<[IpAddr]>,
         until: Time,
-        took: Option<Duration>,
+        took: Measured,
     },
     /// The lookup failed with a transient error. It is repeated at this time.
     RetryAt {
@@ -149,13 +153,13 @@ impl Lane {
             name,
             queue: VecDeque::new(),
             retries: BinaryHeap::new(),
-            site_files: VecDeque::new(),
+            site_files: SiteQueue::default(),
             backlog: 0,
             addresses: Addresses::Unknown,
             robots: Vec::new(),
             pace: LanePace::new(rules),
             http: LaneHttp::default(),
-            http1_ports: Vec::new(),
+            http1_ports: Box::default(),
             max_streams: u32::MAX,
             slots: Slots::default(),
         }
@@ -190,13 +194,17 @@ impl Lane {
         };
         // The origin is not an exception any more, or it gets another reason below.
         if let Some(index) = known_index.filter(|_| reason != Some(Http1Reason::Negotiated)) {
-            self.http1_ports.swap_remove(index);
+            let mut ports = std::mem::take(&mut self.http1_ports).into_vec();
+            ports.swap_remove(index);
+            self.http1_ports = ports.into();
         }
         if let Some(reason) = reason {
             // A host with more origins than this is likely a trap; HTTP/2 is offered to the others each time.
             let is_new = known_index.is_none() || reason == Http1Reason::Required;
             if is_new && self.http1_ports.len() < MAX_ORIGINS {
-                self.http1_ports.push((url.port(), reason));
+                let mut ports = std::mem::take(&mut self.http1_ports).into_vec();
+                ports.push((url.port(), reason));
+                self.http1_ports = ports.into();
             }
             if reason == Http1Reason::Required {
                 // The known version may come from this origin. The next response of another origin sets it again.
@@ -264,6 +272,15 @@ impl Lane {
     /// Whether recent requests of the lane held their slots for a short time. False if there were none.
     pub fn is_fast(&self) -> bool {
         self.pace.slot_time().is_some_and(|mean| mean <= SLOW_SLOT)
+    }
+
+    /// Releases the memory that an idle lane does not need: its queues are empty, and its slots are free.
+    pub fn release_memory(&mut self) {
+        self.queue.shrink_to_fit();
+        self.retries.shrink_to_fit();
+        if self.slots.taken == 0 {
+            self.slots = Slots::default();
+        }
     }
 
     /// Whether the lane has work on the workbench, now or later.
@@ -374,19 +391,16 @@ struct Slots {
     taken: usize,
     /// By number; `None` if the slot is free.
     all: Vec<Option<SlotHolder>>,
-    /// Numbers of free slots, lowest first.
-    freed: BinaryHeap<Reverse<u16>>,
 }
 
 impl Slots {
     /// Takes the lowest free slot; returns its number.
     fn take(&mut self, taken: SlotHolder) -> u16 {
+        let has_free = self.taken < self.all.len();
         self.taken += 1;
-        if let Some(Reverse(slot)) = self.freed.pop()
-            && let Some(free) = self.all.get_mut(usize::from(slot))
-        {
+        if has_free && let Some((free, number)) = self.all.iter_mut().zip(0..).find(|(slot, _)| slot.is_none()) {
             *free = Some(taken);
-            return slot;
+            return number;
         }
         self.all.reserve_exact(1);
         self.all.push(Some(taken));
@@ -398,7 +412,6 @@ impl Slots {
     fn free(&mut self, slot: u16) -> Option<SlotHolder> {
         let taken = self.all.get_mut(usize::from(slot))?.take()?;
         self.taken -= 1;
-        self.freed.push(Reverse(slot));
         Some(taken)
     }
 }

@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use super::SLOW_SLOT;
+use super::measured::{Measured, micros};
 use super::rate::RateCap;
 use super::width::{Sample, WidthControl, WidthReason};
 use crate::rules::{Pace, Rules};
@@ -47,11 +48,11 @@ pub struct LanePace {
     local: LocalLimit,
     health: Health,
     /// The fastest response so far.
-    fastest: Option<Duration>,
+    fastest: Measured,
     /// Exponential moving average of the times to the first byte, with weight 1/8.
-    mean_ttfb: Option<Duration>,
+    mean_ttfb: Measured,
     /// Moving average of the times for which requests held their slots. Failed requests are included.
-    slot_time: Option<Duration>,
+    slot_time: Measured,
     /// Whether the last page held its slot for a short time.
     is_quick: bool,
 }
@@ -92,8 +93,8 @@ struct StartGate {
     delay: Duration,
     /// Whether robots.txt has a Crawl-delay. Then requests are sent one at a time.
     has_crawl_delay: bool,
-    /// When the last request was sent; until that is reported, when its slot was taken.
-    last_start: Option<Time>,
+    /// When the last request was sent; until that is reported, when its slot was taken. Never if there was none.
+    last_start: Time,
     /// The slot whose request was handed out but not sent yet. With a delay, no other request starts before it is sent.
     unsent_slot: Option<u16>,
     /// Requests so far, up to 255.
@@ -134,10 +135,10 @@ struct LocalLimit {
     ceiling: u16,
     /// Responses since the last decision.
     samples: u16,
-    /// How long the host took for these responses.
-    host: Duration,
-    /// How long these responses waited on this machine.
-    waited: Duration,
+    /// How long the host took for these responses, in microseconds.
+    host: u32,
+    /// How long these responses waited on this machine, in microseconds.
+    waited: u32,
 }
 
 /// Counts of consecutive failures.
@@ -170,18 +171,18 @@ impl LanePace {
             gate: StartGate {
                 delay: rules.delay,
                 has_crawl_delay: false,
-                last_start: None,
+                last_start: Time::NEVER,
                 unsent_slot: None,
                 starts: 0,
                 earliest_start: Time::ZERO,
                 backoff_end: Time::ZERO,
             },
             window,
-            local: LocalLimit { width: ceiling, ceiling, samples: 0, host: Duration::ZERO, waited: Duration::ZERO },
+            local: LocalLimit { width: ceiling, ceiling, samples: 0, host: 0, waited: 0 },
             health: Health::default(),
-            fastest: None,
-            mean_ttfb: None,
-            slot_time: None,
+            fastest: Measured::default(),
+            mean_ttfb: Measured::default(),
+            slot_time: Measured::default(),
             is_quick: false,
         }
     }
@@ -194,7 +195,7 @@ impl LanePace {
             return;
         }
         (self.mode, self.window, self.local) = (new.mode, new.window, new.local);
-        self.gate.earliest_start = match (new.mode, self.gate.last_start) {
+        self.gate.earliest_start = match (new.mode, self.last_start()) {
             (Pace::Gentle, Some(start)) => start + GENTLE_PAUSE,
             _ => Time::ZERO,
         };
@@ -229,12 +230,12 @@ impl LanePace {
 
     /// Moving average of the recent times to the first byte.
     pub fn mean_ttfb(&self) -> Option<Duration> {
-        self.mean_ttfb
+        self.mean_ttfb.get()
     }
 
     /// Mean of the times for which recent requests held their slots.
     pub fn slot_time(&self) -> Option<Duration> {
-        self.slot_time
+        self.slot_time.get()
     }
 
     /// Whether the last page held its slot for a short time. A robots.txt does not count.
@@ -244,7 +245,7 @@ impl LanePace {
 
     /// When the last request started, if there was one.
     pub fn last_start(&self) -> Option<Time> {
-        self.gate.last_start
+        Some(self.gate.last_start).filter(|start| !start.is_never())
     }
 
     /// Minimum time from one start to the next, by `--delay` and Crawl-delay.
@@ -261,7 +262,7 @@ impl LanePace {
             Window::Adaptive(adaptive) => adaptive.rate.spacing(),
             Window::Simple { .. } => Duration::ZERO,
         };
-        let due = self.gate.last_start.map_or(Time::ZERO, |start| start + self.gate.delay.max(min_spacing));
+        let due = self.last_start().map_or(Time::ZERO, |start| start + self.gate.delay.max(min_spacing));
         due.max(self.gate.earliest_start).max(self.gate.backoff_end)
     }
 
@@ -310,12 +311,12 @@ impl LanePace {
     /// unrelated to the work that the host has.
     pub fn spacing(&self) -> Duration {
         let width = if self.gate.has_crawl_delay { 1 } else { u32::from(self.window.width().max(1)) };
-        self.gate.delay.max(self.fastest.unwrap_or_default().max(JITTER) / width)
+        self.gate.delay.max(self.fastest.get().unwrap_or_default().max(JITTER) / width)
     }
 
     /// The expected time between requests, from the current width, delays and response times.
     pub fn expected_spacing(&self) -> Duration {
-        let mean_ttfb = self.mean_ttfb.unwrap_or_default();
+        let mean_ttfb = self.mean_ttfb().unwrap_or_default();
         let spacing = match (&self.window, self.mode) {
             (_, Pace::Gentle) => mean_ttfb + mean_ttfb.saturating_mul(GENTLE_FACTOR).max(GENTLE_PAUSE),
             (Window::Adaptive(adaptive), _) => (mean_ttfb / self.width_divisor()).max(adaptive.rate.spacing()),
@@ -339,7 +340,7 @@ impl LanePace {
 
     /// Records that a request starts now.
     pub fn started(&mut self, now: Time) {
-        self.gate.last_start = Some(now);
+        self.gate.last_start = now;
         self.gate.starts = self.gate.starts.saturating_add(1);
     }
 
@@ -354,13 +355,15 @@ impl LanePace {
         if self.gate.unsent_slot == Some(slot) {
             self.gate.unsent_slot = None;
         }
-        self.gate.last_start = self.gate.last_start.max(at);
+        if let Some(at) = at {
+            self.gate.last_start = self.last_start().map_or(at, |start| start.max(at));
+        }
     }
 
     /// Records the end of a request.
     pub fn ended(&mut self, signal: LoadSignal, flight: Flight, retry_wait: Duration, now: Time) {
         let slot_time = now - flight.started;
-        self.slot_time = Some(moving_average(self.slot_time, slot_time));
+        self.slot_time = moving_average(self.slot_time, slot_time);
         match signal {
             LoadSignal::Answer { kind: None, .. } | LoadSignal::Overload(_) => {}
             LoadSignal::Answer { .. } => self.is_quick = slot_time <= SLOW_SLOT,
@@ -376,8 +379,8 @@ impl LanePace {
         match signal {
             LoadSignal::Answer { first, whole, waited, kind } => {
                 self.forget_failures();
-                self.fastest = Some(self.fastest.map_or(first, |fastest| fastest.min(first)));
-                self.mean_ttfb = Some(moving_average(self.mean_ttfb, first));
+                self.fastest = Measured::of(self.fastest.get().map_or(first, |fastest| fastest.min(first)));
+                self.mean_ttfb = moving_average(self.mean_ttfb, first);
                 self.window.answered(first, kind, flight, now);
                 if self.mode == Pace::Steady {
                     self.local.observe(whole, waited, self.window.width());
@@ -410,8 +413,8 @@ impl LanePace {
 }
 
 /// Adds a sample to an exponential moving average, with weight 1/8. The first sample is the average itself.
-fn moving_average(mean: Option<Duration>, sample: Duration) -> Duration {
-    mean.map_or(sample, |mean| mean.saturating_mul(7).saturating_add(sample) / 8)
+fn moving_average(mean: Measured, sample: Duration) -> Measured {
+    Measured::of(mean.get().map_or(sample, |mean| mean.saturating_mul(7).saturating_add(sample) / 8))
 }
 
 impl Window {
@@ -469,8 +472,8 @@ impl LocalLimit {
     /// Records a response: how long the host took, and how long it waited on this machine.
     fn observe(&mut self, host: Duration, waited: Duration, window: u16) {
         self.samples += 1;
-        self.host = self.host.saturating_add(host);
-        self.waited = self.waited.saturating_add(waited);
+        self.host = self.host.saturating_add(micros(host));
+        self.waited = self.waited.saturating_add(micros(waited));
         if self.samples < LOCAL_SAMPLES {
             return;
         }
@@ -479,7 +482,7 @@ impl LocalLimit {
         } else if self.waited.saturating_mul(2) < self.host {
             self.width = self.width.saturating_add(1).min(self.ceiling);
         }
-        (self.samples, self.host, self.waited) = (0, Duration::ZERO, Duration::ZERO);
+        (self.samples, self.host, self.waited) = (0, 0, 0);
     }
 }
 

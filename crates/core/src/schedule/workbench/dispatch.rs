@@ -145,7 +145,7 @@ impl Workbench {
         let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);
         // The first job after a lookup reports how long the lookup took.
         let dns = match &mut lane.addresses {
-            Addresses::Known { took, .. } => took.take(),
+            Addresses::Known { took, .. } => std::mem::take(took).get(),
             _ => None,
         };
         let send_reporter = self.send_reporter.clone().filter(|_| !lane.pace.delay().is_zero());

@@ -58,7 +58,7 @@ use crate::page::robots::Robots;
 use crate::page::url::Origin;
 use crate::rules::Rules;
 use crate::schedule::job::{Job, LaneId, Purpose, SendReporter, SentRequest};
-use crate::schedule::lane::{Addresses, Lane, PendingRetry, ROBOTS_LIFE, RobotsState};
+use crate::schedule::lane::{Addresses, Lane, Measured, PendingRetry, ROBOTS_LIFE, RobotsState};
 use crate::schedule::retry;
 use crate::time::Time;
 use crate::visit::Visit;
@@ -278,7 +278,7 @@ impl Workbench {
     /// Adds a robots.txt or a sitemap to fetch before the lane's pages.
     pub fn add_auxiliary(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
-        self.entry(id, &name).lane.site_files.push_back((link, purpose));
+        self.entry(id, &name).lane.site_files.push_back(link, purpose);
         self.held.add(1);
         self.settle_decided(id, Update::SiteFiles, now);
         self.place(id, now);
@@ -303,9 +303,9 @@ impl Workbench {
         let (took, tries) = match entry.lane.addresses {
             Addresses::Resolving { since, tries } => {
                 self.resolving -= 1;
-                (Some(now - since), tries.saturating_add(1))
+                (Measured::of(now - since), tries.saturating_add(1))
             }
-            _ => (None, 1),
+            _ => (Measured::default(), 1),
         };
         entry.lane.addresses = match answer {
             Ok((list, life)) => Addresses::Known { list: list.into(), until: now + life, took },

@@ -108,9 +108,9 @@ pub(super) fn settle_decided(
         _ => Arc::default(),
     };
     if matches!(update, Update::SiteFiles | Update::Addresses) {
-        for (link, purpose) in std::mem::take(&mut lane.site_files) {
+        for (link, purpose) in lane.site_files.take() {
             match permitted(rules, &link.url, &list) {
-                Ok(_) => lane.site_files.push_back((link, purpose)),
+                Ok(_) => lane.site_files.push_back(link, purpose),
                 Err(failure) => decided.push_back(refused(link, purpose, failure, now)),
             }
         }
@@ -188,7 +188,7 @@ fn purpose_of(link: &Link) -> Purpose {
 /// Undoes [`Pick::Take`].
 pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     match purpose {
-        Purpose::Robots(_) => lane.site_files.push_front((link, purpose)),
+        Purpose::Robots(_) => lane.site_files.push_front(link, purpose),
         Purpose::Page | Purpose::Sitemap => lane.queue.push_front(link),
     }
 }
@@ -198,7 +198,7 @@ pub(super) fn has_given_addresses(lane: &Lane, rules: &Rules) -> bool {
     if rules.resolve.is_empty() {
         return false;
     }
-    let queued = lane.queue.iter().chain(lane.site_files.iter().map(|(link, _)| link));
+    let queued = lane.queue.iter().chain(lane.site_files.links());
     let mut links = queued.chain(lane.retries.iter().map(|Reverse(retry)| &retry.link)).peekable();
     links.peek().is_some() && links.all(|link| rules.given_addresses(link.url.host(), link.url.port()).is_some())
 }
@@ -232,7 +232,7 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
 /// Whether all requests of a lane go through proxies that resolve its name themselves.
 pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
     let mut urls = lane.queue.iter().map(|link| &link.url);
-    let mut site_files = lane.site_files.iter().map(|(link, _)| &link.url);
+    let mut site_files = lane.site_files.links().map(|link| &link.url);
     let mut retries = lane.retries.iter().map(|Reverse(retry)| &retry.link.url);
     let has_resolving_proxy = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
     match rules.proxies.resolve(&lane.name) {

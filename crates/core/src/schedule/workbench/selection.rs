@@ -45,7 +45,7 @@ impl Workbench {
             return Selection::Blocked(due);
         }
         let list = match &lane.addresses {
-            Addresses::Known { list, until, took } if *until > now || took.is_some() => Arc::clone(list),
+            Addresses::Known { list, until, took } if *until > now || took.is_known() => Arc::clone(list),
             addresses if pick::has_given_addresses(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
             Addresses::Resolving { .. } => return Selection::Blocked(Time::NEVER),
             Addresses::RetryAt { at, .. } if *at > now => return Selection::Blocked(*at),
@@ -140,7 +140,7 @@ impl Workbench {
             _ => return,
         };
         let queued = lane.queue.drain(..).map(|link| (link, None));
-        let site_files = lane.site_files.drain(..).map(|(link, purpose)| (link, Some(purpose)));
+        let site_files = lane.site_files.take().into_iter().map(|(link, purpose)| (link, Some(purpose)));
         let retries = lane.retries.drain().map(|Reverse(retry)| (retry.link, Some(retry.purpose)));
         let is_dns_failure = !is_dead(&lane.addresses, now);
         let links: Vec<_> = queued.chain(site_files).chain(retries).collect();

@@ -107,7 +107,7 @@ impl Workbench {
             let retries =
                 entry.lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
             links.extend(retries.map(|Reverse(retry)| retry.link));
-            entry.lane.site_files.clear();
+            entry.lane.site_files.take();
         }
         self.held = HeldLinks(self.in_flight + self.decided.len());
         links
@@ -118,8 +118,7 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
         let lane = &mut entry.lane;
         lane.backlog = 0;
-        let (site_files, retries) = (lane.site_files.len(), lane.retries.len());
-        lane.site_files.clear();
+        let (site_files, retries) = (lane.site_files.take().len(), lane.retries.len());
         let mut links: Vec<Link> = lane.queue.drain(..).collect();
         let dropped = site_files + retries + links.len();
         let page_retries = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
