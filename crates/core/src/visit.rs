@@ -218,7 +218,7 @@ impl ResponseDefects {
 
 impl Facts {
     /// The facts of an exchange that ended at `now`, without further details.
-    pub fn bare(outcome: Outcome, now: Time) -> Self {
+    pub fn with_outcome(outcome: Outcome, now: Time) -> Self {
         Self {
             outcome,
             error: None,
@@ -243,9 +243,9 @@ impl Facts {
 
 impl Visit {
     /// A visit with nothing but its outcome.
-    pub fn bare(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
+    pub fn with_outcome(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
         let for_keeper = KeeperPart { was_contacted_before: link.tries > 0, ..KeeperPart::default() };
-        let (facts, findings) = (Facts::bare(outcome, now), PageFindings::default());
+        let (facts, findings) = (Facts::with_outcome(outcome, now), PageFindings::default());
         Self { link, purpose, facts, findings, wire: None, body: None, for_keeper }
     }
 
@@ -253,7 +253,7 @@ impl Visit {
     pub fn not_fetched(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
         let purpose =
             if link.kind == crate::page::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
-        let mut visit = Self::bare(link, purpose, outcome, now);
+        let mut visit = Self::with_outcome(link, purpose, outcome, now);
         visit.facts.error = error;
         visit
     }
@@ -263,7 +263,7 @@ impl Visit {
         let refused = matches!(failure.kind, ErrorKind::PrivateAddress | ErrorKind::BlockedPort);
         let dns = job.dns();
         let mut visit =
-            Self::bare(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
+            Self::with_outcome(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
         visit.for_keeper.slot = Some((job.lane, job.slot));
         visit.facts.error = Some(failure);
         visit.facts.started = started;

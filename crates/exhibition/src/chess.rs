@@ -94,7 +94,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
                 result.moves += 1;
                 result.last_move = result.last_move.max(moved_at.since(Time::ZERO));
                 let at = moved_at + exhibition.opponent;
-                let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at);
+                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, at);
                 visit.for_keeper.slot = Some((job.lane, job.slot));
                 visit.facts.started = now;
                 visit.facts.timings.total = Some(at - now);

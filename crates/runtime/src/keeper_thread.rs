@@ -673,7 +673,7 @@ mod tests {
             match running.keeper.next(Time::ZERO).expect("a frontier in memory does not fail") {
                 Order::Fetch(job) => {
                     let slot = Some((job.lane, job.slot));
-                    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, Time::ZERO);
+                    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, Time::ZERO);
                     visit.for_keeper.slot = slot;
                     visit.facts.status = Some(200);
                     visits.push(Box::new(visit));

@@ -36,7 +36,7 @@ fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>,
                 let cookie = cookie.map(|cookie| String::from_utf8_lossy(cookie.as_bytes()).into_owned());
                 requests.push((job.link.url.path().to_owned(), cookie.unwrap_or_default()));
                 let slot = Some((job.lane, job.slot));
-                let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
                 visit.for_keeper.slot = slot;
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;

@@ -43,7 +43,7 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
             Order::Fetch(job) => {
                 let slot = Some((job.lane, job.slot));
                 assert!(fetched.insert(job.link.url.as_str().to_owned()), "{} is fetched once", job.link.url);
-                let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
                 visit.for_keeper.slot = slot;
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;

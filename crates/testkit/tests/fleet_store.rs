@@ -142,14 +142,15 @@ fn a_lost_reply_changes_neither_new_nor_leased_links() {
     let links =
         |from: u32| (from..from + 3).map(|n| queued_link(&format!("https://h.example/{n}"))).collect::<Vec<_>>();
     // The first call loads the scripts, so that the lost reply is that of the script itself.
-    assert_eq!(client_one.put_exactly(&[(bucket, links(0))]).expect("put")[0].new, [true; 3]);
+    assert_eq!(client_one.put_idempotent(&[(bucket, links(0))]).expect("put")[0].new, [true; 3]);
     proxy.lose_next.store(true, Ordering::SeqCst);
-    let repeated = client_one.put_exactly(&[(bucket, links(2))]).expect("put");
+    let repeated = client_one.put_idempotent(&[(bucket, links(2))]).expect("put");
     assert!(!proxy.lose_next.load(Ordering::SeqCst), "a reply was lost");
     assert_eq!(repeated[0].new, [false, true, true], "a repeated put gets the same reply as the first attempt");
     let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
-    let take_request = |number| TakeRequest { token, number, max_links: 2, per_other_host: MANY, hosts: Vec::new() };
+    let take_request =
+        |sequence| TakeRequest { token, sequence, max_links: 2, max_per_other_host: MANY, hosts: Vec::new() };
     let paths = |taken: &[Option<TakeResult>]| -> Vec<String> {
         let hosts = taken[0].iter().flat_map(|taken| &taken.hosts);
         hosts.flat_map(|host| &host.links).map(|taken| taken.link.url.to_string()).collect()
@@ -183,7 +184,7 @@ fn a_put_that_no_replica_confirms_in_time_returns_what_is_new(cluster: &RedisClu
     let links: Vec<QueuedLink> = (0..5).map(|n| queued_link(&format!("https://h.example/{n}"))).collect();
     signal("-STOP");
     let put = std::thread::scope(|scope| {
-        let put = scope.spawn(|| client_one.put_exactly(&[(bucket_of("h.example", BUCKETS), links)]));
+        let put = scope.spawn(|| client_one.put_idempotent(&[(bucket_of("h.example", BUCKETS), links)]));
         // Longer than one WAIT, shorter than the timeout after which a replica counts as dead.
         std::thread::sleep(Duration::from_millis(1_200));
         signal("-CONT");
@@ -198,10 +199,10 @@ fn the_first_of_equal_links_is_queued(cluster: &RedisCluster) {
     let bucket = bucket_of("h.example", BUCKETS);
     let at_depth = |address: &str, rank| QueuedLink { rank, ..queued_link(address) };
     let links = vec![at_depth("https://h.example/a", 2), at_depth("https://h.example/a", 1)];
-    assert_eq!(client_one.put_exactly(&[(bucket, links)]).expect("put")[0].new, [true, false]);
+    assert_eq!(client_one.put_idempotent(&[(bucket, links)]).expect("put")[0].new, [true, false]);
     let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
-    let take_request = TakeRequest { token, number: 1, max_links: MANY, per_other_host: MANY, hosts: Vec::new() };
+    let take_request = TakeRequest { token, sequence: 1, max_links: MANY, max_per_other_host: MANY, hosts: Vec::new() };
     let taken = client_one.take(&[take_request]).expect("take")[0].clone().expect("the bucket is leased");
     assert_eq!(taken.hosts[0].links.iter().map(|taken| taken.link.depth).collect::<Vec<_>>(), [2]);
 }
@@ -217,11 +218,11 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     let first = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].clone();
     assert!(!first.had_owner);
     assert!(client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire").is_empty(), "a bucket has one owner");
-    let take_request = |epoch, number| TakeRequest {
+    let take_request = |epoch, sequence| TakeRequest {
         token: token(epoch),
-        number,
+        sequence,
         max_links: 2,
-        per_other_host: MANY,
+        max_per_other_host: MANY,
         hosts: Vec::new(),
     };
     let taken =
@@ -293,17 +294,17 @@ fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
     let first = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let take_request = |epoch| TakeRequest {
         token: token(epoch),
-        number: 1,
+        sequence: 1,
         max_links: MANY,
-        per_other_host: MANY,
+        max_per_other_host: MANY,
         hosts: Vec::new(),
     };
     client_one.take(&[take_request(first)]).expect("take");
     let sent = Link { tries: ALREADY_SENT, ..form.clone() };
     let sent = QueuedLink::new(LinkRef::from(&sent), FINGERPRINT_KEY);
-    assert!(client_one.mark(token(first), std::slice::from_ref(&sent)).expect("mark"));
+    assert!(client_one.update_leased(token(first), std::slice::from_ref(&sent)).expect("update"));
     client_one.release(&[token(first)]).expect("release");
-    assert!(!client_one.mark(token(first), &[sent]).expect("mark"), "an old epoch marks nothing");
+    assert!(!client_one.update_leased(token(first), &[sent]).expect("update"), "an old epoch updates nothing");
     let second = client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
     let taken = client_two.take(&[take_request(second)]).expect("take")[0].clone().expect("the bucket is leased");
     let mut tries: Vec<(bool, u8)> =
@@ -322,7 +323,8 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     let epoch = client_one.acquire(&[bucket], LEASE_MS, LIMITED).expect("acquire")[0].epoch;
     let token = LeaseToken { bucket, epoch };
     assert_eq!(client_one.grant(bucket, 2).expect("grant"), 2);
-    let take_request = |number| TakeRequest { token, number, max_links: MANY, per_other_host: MANY, hosts: Vec::new() };
+    let take_request =
+        |sequence| TakeRequest { token, sequence, max_links: MANY, max_per_other_host: MANY, hosts: Vec::new() };
     let taken = client_one.take(&[take_request(1)]).expect("take")[0].clone().expect("the bucket is leased");
     assert_eq!((taken.hosts[0].links.len(), taken.quota), (2, Some(0)));
     assert_eq!((client_one.grant(bucket, 5).expect("grant"), client_one.grant(bucket, 5).expect("grant")), (1, 0));

@@ -49,7 +49,7 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
             Order::Fetch(job) => {
                 sent += usize::from(job.link.request.is_some());
                 let slot = Some((job.lane, job.slot));
-                let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
                 visit.for_keeper.slot = slot;
                 visit.facts.status = Some(200);
                 visit.link.tries += 1;

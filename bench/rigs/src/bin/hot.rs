@@ -230,7 +230,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                 }
                 Next::Fetch(job) => {
                     let slot = Some((job.lane, job.slot));
-                    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+                    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
                     visit.for_keeper.slot = slot;
                     visit.facts.status = Some(200);
                     bench.finish(&visit, now);
@@ -247,7 +247,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
 fn encode() -> Box<dyn FnMut() -> u64> {
     let kind = LinkKind::Anchor;
     let link = Link { url: page_url(), via: Some(page_url()), depth: 3, redirects: 9, tries: 1, kind, request: None };
-    let mut visit = Visit::bare(link, Purpose::Page, Outcome::Ok, Time::from_micros(2_000_000));
+    let mut visit = Visit::with_outcome(link, Purpose::Page, Outcome::Ok, Time::from_micros(2_000_000));
     visit.facts.status = Some(200);
     visit.findings.content_type = Some("text/html".into());
     visit.findings.charset = Some("utf-8");

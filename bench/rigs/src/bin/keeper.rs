@@ -152,7 +152,7 @@ impl Web {
             }
         }
         list.shrink();
-        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+        let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
         (visit.for_keeper.slot, visit.for_keeper.found) = (slot, list);
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 20_000);
         visit

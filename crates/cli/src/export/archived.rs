@@ -74,7 +74,7 @@ impl ArchivedPages {
     pub fn page(&mut self, record: &StoredRecord) -> Result<Option<ArchivedPage>, ReadError> {
         let (Some(location), Ok(url)) = (&record.warc, Url::parse(&record.url)) else { return Ok(None) };
         // The last location is that of the body.
-        let body = locations(location).next_back().unwrap_or_else(|| location.clone());
+        let body = own_and_body_locations(location).next_back().unwrap_or_else(|| location.clone());
         let mut block = self.block(&body)?;
         if block.is_revisit {
             let Some(original) = self.original(record)? else { return Ok(None) };
@@ -144,7 +144,7 @@ impl ArchivedPages {
 }
 
 /// The WARC records that a page record refers to: its own, then the one with the body if that is another.
-pub(super) fn locations(location: &WarcLocation) -> impl DoubleEndedIterator<Item = WarcLocation> {
+pub(super) fn own_and_body_locations(location: &WarcLocation) -> impl DoubleEndedIterator<Item = WarcLocation> {
     let body = location.payload.as_deref().map(|WarcPayload { file, offset, length, .. }| WarcLocation {
         file: file.clone(),
         offset: *offset,

@@ -9,7 +9,7 @@ use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use serde::Serialize;
 
 use super::archive_files::ArchiveFiles;
-use super::archived::{ArchivedPages, decompress, locations};
+use super::archived::{ArchivedPages, decompress, own_and_body_locations};
 use super::sorted::Sorted;
 use super::surt::surt;
 use crate::records::{self, ReadError, StoredRecord};
@@ -39,14 +39,15 @@ struct Entry<'a> {
 pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     // Fails with a message for the user if the crawl has no archive.
     ArchivedPages::open(directory)?;
-    cdxj_moved(directory, out, |_| None)
+    cdxj_of_copy(directory, out, |_| None)
 }
 
-/// Writes the index of an archive of which some records were moved. `moved` returns the new location of such a record.
-pub fn cdxj_moved(
+/// Writes the index of a copy of the archive, such as the copy in a WACZ file. `location_in_copy` returns the new
+/// location of a WARC record that is at another place in the copy.
+pub fn cdxj_of_copy(
     directory: &Path,
     out: &mut dyn Write,
-    moved: impl Fn(&WarcLocation) -> Option<WarcLocation>,
+    location_in_copy: impl Fn(&WarcLocation) -> Option<WarcLocation>,
 ) -> Result<(), ReadError> {
     let mut sorted = Sorted::default();
     let mut archive = ArchiveFiles::new(directory);
@@ -56,7 +57,7 @@ pub fn cdxj_moved(
             // Replay requests URLs with GET, and must not get the response to a form.
             return Ok(());
         }
-        for location in record.warc.iter().flat_map(locations) {
+        for location in record.warc.iter().flat_map(own_and_body_locations) {
             let head = read_head(&mut archive, &location)?;
             let target = head.field("WARC-Target-URI").unwrap_or(&record.url);
             let Some(url) = UrlRef::from_normal(target) else { continue };
@@ -66,7 +67,7 @@ pub fn cdxj_moved(
             // `2026-01-02T03:04:05Z` becomes `20260102030405`.
             let time: String = date.chars().filter(char::is_ascii_digit).take(TIME_DIGITS).collect();
             let mime = head.content_type().or(record.content_type.as_deref()).unwrap_or(UNKNOWN_TYPE);
-            let location = moved(&location).unwrap_or(location);
+            let location = location_in_copy(&location).unwrap_or(location);
             let entry = Entry {
                 url: target,
                 mime: if is_revisit { "warc/revisit" } else { mime },
@@ -82,7 +83,7 @@ pub fn cdxj_moved(
         }
         Ok(())
     })?;
-    // A WARC record that several records refer to is listed once.
+    // Several pages may refer to the WARC record with their common body. It is listed once.
     let mut last = Vec::new();
     sorted.each(|line| {
         if line != last {

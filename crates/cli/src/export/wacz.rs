@@ -57,7 +57,7 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         }
     }
     let mut index = BufWriter::new(tempfile::tempfile()?);
-    super::cdxj::cdxj_moved(directory, &mut index, |old| moved.get(&(old.file.clone(), old.offset)).cloned())?;
+    super::cdxj::cdxj_of_copy(directory, &mut index, |old| moved.get(&(old.file.clone(), old.offset)).cloned())?;
     let (mut pages, started) = pages(directory)?;
     let mut index = index.into_inner().map_err(io::IntoInnerError::into_error)?;
     add(&mut zip, "indexes/index.cdx", &mut index, u64::MAX)?;
@@ -142,7 +142,7 @@ fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
     records::lines(directory, |line| {
         let record = records::StoredRecord::read(line)?;
-        for location in record.warc.iter().flat_map(archived::locations) {
+        for location in record.warc.iter().flat_map(archived::own_and_body_locations) {
             // Names come from the log. Skip those that lead out of the directory.
             if Path::new(&location.file).components().all(|part| matches!(part, Component::Normal(_))) {
                 let length = lengths.entry(location.file).or_default();

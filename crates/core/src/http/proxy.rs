@@ -105,7 +105,7 @@ impl Proxies {
     }
 
     /// Whether the proxy resolves this host name; `None` if that differs between http and https.
-    pub fn resolve(&self, host: &str) -> Option<bool> {
+    pub fn resolves_name(&self, host: &str) -> Option<bool> {
         let [http, https] =
             [false, true].map(|https| self.for_scheme(https, host).is_some_and(|proxy| proxy.resolves()));
         (http == https).then_some(http)
@@ -387,10 +387,10 @@ mod tests {
 
     #[test]
     fn proxies_resolve_names_unless_they_are_socks5() {
-        assert_eq!(proxies(Some("http://p:1"), &[]).resolve("h.example"), Some(true));
-        assert_eq!(proxies(Some("socks5h://p:1"), &[]).resolve("h.example"), Some(true));
-        assert_eq!(proxies(Some("socks5://p:1"), &[]).resolve("h.example"), Some(false));
-        assert_eq!(proxies(None, &[("http_proxy", "p:1")]).resolve("h.example"), None);
-        assert_eq!(proxies(Some("http://p:1"), &[("no_proxy", "h.example")]).resolve("h.example"), Some(false));
+        assert_eq!(proxies(Some("http://p:1"), &[]).resolves_name("h.example"), Some(true));
+        assert_eq!(proxies(Some("socks5h://p:1"), &[]).resolves_name("h.example"), Some(true));
+        assert_eq!(proxies(Some("socks5://p:1"), &[]).resolves_name("h.example"), Some(false));
+        assert_eq!(proxies(None, &[("http_proxy", "p:1")]).resolves_name("h.example"), None);
+        assert_eq!(proxies(Some("http://p:1"), &[("no_proxy", "h.example")]).resolves_name("h.example"), Some(false));
     }
 }

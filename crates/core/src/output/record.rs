@@ -374,7 +374,7 @@ mod tests {
         let via = Some(url("https://h.example/"));
         let kind = LinkKind::Anchor;
         let link = Link { url: url("https://h.example/p"), via, depth: 2, redirects: 9, tries: 1, kind, request: None };
-        Visit::bare(link, purpose, outcome, Time::ZERO)
+        Visit::with_outcome(link, purpose, outcome, Time::ZERO)
     }
 
     fn line(visit: &Visit, warc: Option<&WarcLocation>) -> serde_json::Value {

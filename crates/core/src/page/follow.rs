@@ -211,7 +211,7 @@ mod tests {
             ("ftp://me:secret@h.example/", ErrorKind::RedirectBlocked),
         ] {
             let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
-            let mut visit = Visit::bare(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
+            let mut visit = Visit::with_outcome(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
             judge_redirect(&mut visit, location.as_bytes(), &rules);
             let mut line = Vec::new();
             record::encode(&visit, WallClock { start: 0 }, 0, None, &mut line);

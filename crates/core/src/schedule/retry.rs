@@ -150,7 +150,7 @@ mod tests {
 
     fn visit(status: Option<u16>, kind: Option<ErrorKind>, retry_after: Option<u64>) -> Visit {
         let link = Link::root(Url::parse("https://h.example/").expect("a URL"), 10);
-        let mut visit = Visit::bare(link, Purpose::Page, Outcome::Failed, Time::ZERO);
+        let mut visit = Visit::with_outcome(link, Purpose::Page, Outcome::Failed, Time::ZERO);
         visit.facts.status = status;
         visit.facts.error = kind.map(|kind| Failure::new(kind, "because"));
         visit.for_keeper.retry_after = retry_after.map(Duration::from_secs);

@@ -28,7 +28,7 @@ fn name(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes.to_ascii_lowercase()).replace('\0', "\u{FFFD}")
 }
 
-/// The tokenizer state after this element, without a tree builder.
+/// The tokenizer state after the start tag of this element. In a browser, the tree builder sets it.
 fn mode_after(name: &str) -> TextMode {
     match name {
         "script" => TextMode::Script,
@@ -42,9 +42,8 @@ fn mode_after(name: &str) -> TextMode {
 #[derive(Default)]
 struct ArgiopeHandler {
     tags: Vec<FoundTag>,
-    /// Whether elements change how the text after them is read.
+    /// Whether elements such as `script` change how their content is read ([`mode_after`]).
     switches_mode: bool,
-    text: Vec<u8>,
 }
 
 impl TokenHandler for ArgiopeHandler {
@@ -57,22 +56,18 @@ impl TokenHandler for ArgiopeHandler {
                 .or_insert_with(|| resolve_references(&value, TextContext::Attribute).into_owned());
         }
         let name = name(tag.name);
-        let content = if self.switches_mode { mode_after(&name) } else { TextMode::Markup };
+        let mode = if self.switches_mode { mode_after(&name) } else { TextMode::Markup };
         self.tags.push(FoundTag::Start { name, attributes, self_closing: tag.self_closing });
-        content
+        mode
     }
 
     fn end(&mut self, tag: &[u8]) {
         self.tags.push(FoundTag::End(name(tag)));
     }
 
-    fn text(&mut self, text: &[u8]) {
-        self.text.extend_from_slice(text);
-    }
+    fn text(&mut self, _text: &[u8]) {}
 
-    fn cdata(&mut self, text: &[u8]) {
-        self.text.extend_from_slice(text);
-    }
+    fn cdata(&mut self, _text: &[u8]) {}
 
     fn is_in_foreign(&self) -> bool {
         false
@@ -80,7 +75,7 @@ impl TokenHandler for ArgiopeHandler {
 }
 
 /// The tags that the tokenizer of this crate finds in the bytes, which are fed in pieces of this size. `switches_mode`:
-/// elements change how the text after them is read.
+/// elements such as `script` change how their content is read.
 pub fn argiope_tags(mut tokenizer: Tokenizer, input: &[u8], piece: usize, switches_mode: bool) -> Vec<FoundTag> {
     let mut handler = ArgiopeHandler { switches_mode, ..ArgiopeHandler::default() };
     input.chunks(piece).for_each(|chunk| tokenizer.feed(chunk, &mut handler));
@@ -101,6 +96,7 @@ impl TokenSink for Html5everSink {
             self.0.borrow_mut().push(FoundTag::End(name));
             return TokenSinkResult::Continue;
         }
+        // `mode_after` never returns the modes named `Captured`. They differ only in the text that the handler gets.
         let result = match mode_after(&name) {
             TextMode::Script => TokenSinkResult::RawData(ScriptData),
             TextMode::RawText | TextMode::CapturedRawText => TokenSinkResult::RawData(Rawtext),

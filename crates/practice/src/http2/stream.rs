@@ -11,11 +11,11 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// One handed-over connection.
+/// A connection that another thread accepted and handed over to the HTTP/2 thread.
 pub(super) struct TlsOrPlain {
     socket: TcpStream,
     tls: Option<Box<ServerConnection>>,
-    /// Bytes that were read before the connection was handed over.
+    /// Plaintext that was received before the connection was handed over.
     input: Vec<u8>,
     log: Arc<RequestLog>,
 }

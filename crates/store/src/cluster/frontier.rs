@@ -40,7 +40,7 @@ pub struct BlockingFrontier {
     counts: Counts,
 }
 
-/// The lease of a bucket, with the numbers of its last settle and its last take.
+/// The lease of a bucket. Its settles and takes have sequence numbers, so that the store recognises a repeated request.
 #[derive(Clone, Copy, Default)]
 struct HeldEpoch {
     epoch: u64,
@@ -67,8 +67,9 @@ impl BlockingFrontier {
         if let Some(held) = self.held.get(&bucket) {
             return Ok(LeaseToken { bucket, epoch: held.epoch });
         }
-        // Not limited: the tests have no page limit.
-        let acquired = self.client.get_mut().acquire(&[bucket], LEASE_MS, false)?;
+        // The crawls of the tests have no page limit.
+        let is_limited = false;
+        let acquired = self.client.get_mut().acquire(&[bucket], LEASE_MS, is_limited)?;
         let Some(acquired) = acquired.first() else {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("bucket {bucket} has another owner")));
         };
@@ -94,7 +95,7 @@ impl Frontier for BlockingFrontier {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         let bucket = bucket_of(link.url.host(), self.buckets);
         let stored = QueuedLink::new(link, self.key);
-        let put = self.client.get_mut().put_exactly(&[(bucket, vec![stored])])?;
+        let put = self.client.get_mut().put_idempotent(&[(bucket, vec![stored])])?;
         if put.first().is_none_or(|put| put.new.first() != Some(&true)) {
             return Ok(None);
         }
@@ -112,14 +113,14 @@ impl Frontier for BlockingFrontier {
             indexes.push(index);
             batch.push(QueuedLink::new(LinkRef::from(link), self.key));
         }
-        let (mut places, mut grouped) = (Vec::new(), Vec::new());
+        let (mut indexes_by_bucket, mut links_by_bucket) = (Vec::new(), Vec::new());
         for (bucket, (indexes, batch)) in batches {
-            places.push(indexes);
-            grouped.push((bucket, batch));
+            indexes_by_bucket.push(indexes);
+            links_by_bucket.push((bucket, batch));
         }
-        let results = self.client.get_mut().put_exactly(&grouped)?;
+        let results = self.client.get_mut().put_idempotent(&links_by_bucket)?;
         let mut put = Put { new: vec![false; links.len()], lanes: Vec::new() };
-        for (indexes, result) in places.into_iter().zip(results) {
+        for (indexes, result) in indexes_by_bucket.into_iter().zip(results) {
             for (index, _) in indexes.into_iter().zip(result.new).filter(|(_, new)| *new) {
                 put.new[index] = true;
                 let lane = self.lane_of(links[index].url.host())?;
@@ -144,13 +145,13 @@ impl Frontier for BlockingFrontier {
         let token = self.token(bucket_of(&host, self.buckets))?;
         // The caller may pass `usize::MAX`, which Lua cannot represent.
         let max_links = max_links.min(1 << 20);
-        let number = self.held.get(&token.bucket).map_or(0, |held| held.last_take) + 1;
-        let request = TakeRequest { token, number, max_links, per_other_host: 0, hosts: vec![(host, max_links)] };
+        let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_take) + 1;
+        let request = TakeRequest { token, sequence, max_links, max_per_other_host: 0, hosts: vec![(host, max_links)] };
         let Some(Some(result)) = self.client.get_mut().take(&[request])?.into_iter().next() else {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         };
         if let Some(held) = self.held.get_mut(&token.bucket) {
-            held.last_take = number;
+            held.last_take = sequence;
         }
         let mut links = Vec::new();
         for host in result.hosts {
@@ -196,9 +197,10 @@ impl Frontier for BlockingFrontier {
 
     fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
         let token = self.token(bucket_of(link.url.host(), self.buckets))?;
+        // The number of tries tells the next owner of the bucket that the request was sent.
         let sent = Link { tries: ALREADY_SENT, ..link.clone() };
         let stored = QueuedLink::new(LinkRef::from(&sent), self.key);
-        if !self.client.get_mut().mark(token, &[stored])? {
+        if !self.client.get_mut().update_leased(token, &[stored])? {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         }
         Ok(())

@@ -106,7 +106,7 @@ pub struct LeaseThread {
 /// A bucket that this process has leased.
 struct LeasedBucket {
     epoch: u64,
-    /// The number of the last take that was answered.
+    /// The sequence number of the last take that was answered.
     takes: u64,
     /// Hosts with links that are leased in advance or still queued.
     hosts: HashMap<Box<str>, HostLeases>,
@@ -294,9 +294,9 @@ impl LeaseThread {
             });
             requests.push(TakeRequest {
                 token,
-                number: held.takes + 1,
+                sequence: held.takes + 1,
                 max_links: MAX_LINKS_PER_TAKE,
-                per_other_host: MAX_AHEAD_PER_HOST,
+                max_per_other_host: MAX_AHEAD_PER_HOST,
                 hosts: hosts.collect(),
             });
         }
@@ -316,7 +316,7 @@ impl LeaseThread {
                 self.shared.send_event(LeaseEvent::Lost(format!("another process has taken over bucket {bucket}")));
                 return Ok(());
             };
-            held.takes = request.number;
+            held.takes = request.sequence;
             held.queued = result.queued;
             held.quota = result.quota;
             // If the limit of the take was reached, there may be more links.

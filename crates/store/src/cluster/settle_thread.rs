@@ -164,7 +164,7 @@ impl SettleThread {
             by_token.entry(token).or_default().push(link);
         }
         for (token, links) in by_token {
-            if !self.retry(|client| client.mark(token, &links))? {
+            if !self.retry(|client| client.update_leased(token, &links))? {
                 return Err(format!("another process has taken over bucket {}", token.bucket));
             }
         }

@@ -3,7 +3,7 @@
 //! The lock is `flock`, not the existence of the file: the operating system releases it when the process dies, and no
 //! stale file has to be removed. The file's text (process id and host name) is used only in the error message.
 
-use super::os_files::{OsFile, not_followed};
+use super::os_files::{OsFile, describe_symlink_error};
 use argiope_core::{StoreError, StoreErrorKind};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::File;
@@ -68,7 +68,7 @@ impl Lock {
 fn open(path: &Path, access: OFlags) -> std::io::Result<File> {
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
-    let file = File::from(opened.map_err(|error| not_followed(error, path))?);
+    let file = File::from(opened.map_err(|error| describe_symlink_error(error, path))?);
     OsFile::new(file)?.into_writable()
 }
 

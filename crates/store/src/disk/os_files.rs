@@ -61,7 +61,7 @@ impl OsFiles {
         for part in path.components() {
             let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
             let opened = rustix::fs::openat(&*folder, part, FOLDER_FLAGS | OFlags::NOFOLLOW, Mode::empty());
-            folder = Arc::new(opened.map_err(|error| not_followed(error, &self.path.join(path)))?);
+            folder = Arc::new(opened.map_err(|error| describe_symlink_error(error, &self.path.join(path)))?);
         }
         Ok(folder)
     }
@@ -70,12 +70,13 @@ impl OsFiles {
     fn open_as(&self, name: &str, access: OFlags) -> io::Result<OsFile> {
         let (folder, file) = self.locate(name)?;
         let opened = rustix::fs::openat(&*folder, file, FILE_FLAGS | access, Mode::from_raw_mode(0o666));
-        OsFile::new(opened.map_err(|error| not_followed(error, &self.path.join(name)))?.into())
+        OsFile::new(opened.map_err(|error| describe_symlink_error(error, &self.path.join(name)))?.into())
     }
 }
 
-/// The error of an open that would have followed a symbolic link.
-pub(super) fn not_followed(error: Errno, path: &Path) -> io::Error {
+/// Replaces the error of an open that failed because it does not follow symbolic links. Other errors are returned
+/// unchanged.
+pub(super) fn describe_symlink_error(error: Errno, path: &Path) -> io::Error {
     let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
     if is_link && matches!(error, Errno::LOOP | Errno::NOTDIR) {
         return io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link, which a crawl never makes");
@@ -131,6 +132,7 @@ impl Files for OsFiles {
                 Err(error) => return Err(error.into()),
             }
         }
+        // An error if the last part exists and is not a folder.
         self.folder(&made).map(drop)
     }
 
@@ -221,7 +223,8 @@ impl OsFile {
     }
 }
 
-/// Converts the error of a write to a file that was opened read-only: the kernel reports a bad descriptor.
+/// Replaces the error of a write to a file that was opened read-only. The kernel reports EBADF for a write, and EINVAL
+/// for a change of the length.
 fn read_only(error: io::Error) -> io::Error {
     let numbers = [Errno::BADF, Errno::INVAL].map(Errno::raw_os_error);
     match error.raw_os_error() {

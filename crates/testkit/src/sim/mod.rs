@@ -324,7 +324,7 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
         return visit;
     }
     let (slot, dns) = (Some((job.lane, job.slot)), job.dns());
-    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, end);
+    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, end);
     visit.link.tries = visit.link.tries.saturating_add(1);
     visit.for_keeper.slot = slot;
     visit.facts.started = start;

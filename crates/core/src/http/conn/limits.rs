@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number. Each
-/// response that is closed for this reason decrements it.
+/// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number. A
+/// connection that finds its response slow (`deadline::must_free_slot`) decrements it and closes the response.
 #[derive(Clone, Debug, Default)]
 pub struct SlowResponseQuota(Arc<QuotaState>);
 
@@ -26,18 +26,19 @@ impl SlowResponseQuota {
         self.0.responses.store(responses, Ordering::Relaxed);
     }
 
-    /// No response must be closed.
+    /// Sets the number to 0, so that responses stay open even if they are slow.
     pub fn clear(&self) {
         self.0.responses.store(0, Ordering::Relaxed);
     }
 
-    /// Whether responses must be closed whose first byte arrived this long ago.
+    /// Whether slow responses must be closed, and the patience has passed for a response whose first byte arrived `age`
+    /// ago.
     pub(crate) fn applies_to(&self, age: Duration) -> bool {
         self.0.responses.load(Ordering::Relaxed) > 0
             && age.as_micros() >= u128::from(self.0.patience.load(Ordering::Relaxed))
     }
 
-    /// Returns whether the caller's slow response, whose first byte arrived `age` ago, must be closed. If so,
+    /// Called for a slow response whose first byte arrived `age` ago. Returns whether it must be closed. If so,
     /// decrements the number.
     pub fn take(&self, age: Duration) -> bool {
         let decrement = |responses: usize| responses.checked_sub(1);
@@ -73,9 +74,12 @@ pub struct Limits {
     pub max_trailers: u32,
     /// Content codings in a chain (curl and urllib3: 5).
     pub max_codings: u8,
-    /// Time for a complete head, and for progress of a body.
+    /// Maximum time until the head is complete, and maximum time between two reads of body bytes.
     pub idle: Duration,
-    /// Time for a TLS handshake.
+    /// Time for a TLS handshake: the connect timeout of the crawl. [`Rules::connect_timeout`] applies the same timeout
+    /// to TCP connections and proxy tunnels.
+    ///
+    /// [`Rules::connect_timeout`]: crate::rules::Rules::connect_timeout
     pub connect: Duration,
     /// Time for a whole fetch. `Conn` receives the resulting deadline as an argument. The duration is here for callers
     /// that compute the deadline, and for messages.

@@ -279,7 +279,7 @@ impl Page {
         // If building the visit panics, another one is built from these clones.
         let (link, purpose, slot) = (self.job.link.clone(), self.job.purpose.clone(), (self.job.lane, self.job.slot));
         let mut visit = catch_unwind(AssertUnwindSafe(|| self.into_visit(end, peer, now))).unwrap_or_else(|_| {
-            let mut visit = Visit::bare(link, purpose, Outcome::Failed, now);
+            let mut visit = Visit::with_outcome(link, purpose, Outcome::Failed, now);
             visit.for_keeper.slot = Some(slot);
             visit.link.tries = visit.link.tries.saturating_add(1);
             visit.facts.error = Some(Failure::new(ErrorKind::Internal, "a bug in Argiope: it panicked on this page"));

@@ -35,7 +35,7 @@ impl Page {
         let dns = job.dns();
         let is_conditional = job.extras.as_ref().is_some_and(|extras| extras.conditional.is_some());
         let wall = job.extras.as_ref().map_or(WallClock::default(), |extras| extras.wall);
-        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Failed, now);
+        let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Failed, now);
         visit.link.tries = visit.link.tries.saturating_add(1);
         visit.for_keeper.slot = Some((job.lane, job.slot));
         visit.facts.ip = peer;

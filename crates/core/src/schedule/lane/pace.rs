@@ -76,7 +76,7 @@ pub enum LoadSignal {
         /// The time to its last byte.
         whole: Duration,
         /// How long request and response waited on this machine.
-        waited: Duration,
+        local_wait: Duration,
         /// The kind of page, if the response time is a measure of the host's load.
         kind: Option<u16>,
     },
@@ -138,7 +138,7 @@ struct LocalLimit {
     /// How long the host took for these responses, in microseconds.
     host: u32,
     /// How long these responses waited on this machine, in microseconds.
-    waited: u32,
+    local_wait: u32,
 }
 
 /// Counts of consecutive failures.
@@ -178,7 +178,7 @@ impl LanePace {
                 backoff_end: Time::ZERO,
             },
             window,
-            local: LocalLimit { width: ceiling, ceiling, samples: 0, host: 0, waited: 0 },
+            local: LocalLimit { width: ceiling, ceiling, samples: 0, host: 0, local_wait: 0 },
             health: Health::default(),
             fastest: Measured::default(),
             mean_ttfb: Measured::default(),
@@ -377,13 +377,13 @@ impl LanePace {
             self.pause_until(now + pause);
         }
         match signal {
-            LoadSignal::Answer { first, whole, waited, kind } => {
+            LoadSignal::Answer { first, whole, local_wait, kind } => {
                 self.forget_failures();
                 self.fastest = Measured::of(self.fastest.get().map_or(first, |fastest| fastest.min(first)));
                 self.mean_ttfb = moving_average(self.mean_ttfb, first);
                 self.window.answered(first, kind, flight, now);
                 if self.mode == Pace::Steady {
-                    self.local.observe(whole, waited, self.window.width());
+                    self.local.observe(whole, local_wait, self.window.width());
                 }
             }
             LoadSignal::Overload(retry_after) => {
@@ -470,19 +470,19 @@ impl Window {
 
 impl LocalLimit {
     /// Records a response: how long the host took, and how long it waited on this machine.
-    fn observe(&mut self, host: Duration, waited: Duration, window: u16) {
+    fn observe(&mut self, host: Duration, local_wait: Duration, window: u16) {
         self.samples += 1;
         self.host = self.host.saturating_add(micros(host));
-        self.waited = self.waited.saturating_add(micros(waited));
+        self.local_wait = self.local_wait.saturating_add(micros(local_wait));
         if self.samples < LOCAL_SAMPLES {
             return;
         }
-        if self.waited > self.host {
+        if self.local_wait > self.host {
             self.width = self.width.min(window).saturating_sub(1).max(1);
-        } else if self.waited.saturating_mul(2) < self.host {
+        } else if self.local_wait.saturating_mul(2) < self.host {
             self.width = self.width.saturating_add(1).min(self.ceiling);
         }
-        (self.samples, self.host, self.waited) = (0, 0, 0);
+        (self.samples, self.host, self.local_wait) = (0, 0, 0);
     }
 }
 

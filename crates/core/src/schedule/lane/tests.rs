@@ -19,8 +19,8 @@ fn at(millis: u64) -> Time {
 
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-fn answer(millis: u32, waited: u32) -> LoadSignal {
-    LoadSignal::Answer { first: MS * millis, whole: MS * millis, waited: MS * waited, kind: Some(1) }
+fn answer(millis: u32, local_wait: u32) -> LoadSignal {
+    LoadSignal::Answer { first: MS * millis, whole: MS * millis, local_wait: MS * local_wait, kind: Some(1) }
 }
 
 fn quick() -> LoadSignal {
@@ -51,7 +51,7 @@ fn a_steady_window_opens_to_its_limit_with_slow_and_fast_pages() {
 fn responses_without_a_kind_do_not_open_the_window() {
     let mut pace = lane(Pace::Steady, |_| {}).pace;
     for moment in 0..100 {
-        let signal = LoadSignal::Answer { first: MS, whole: MS, waited: Duration::ZERO, kind: None };
+        let signal = LoadSignal::Answer { first: MS, whole: MS, local_wait: Duration::ZERO, kind: None };
         end(&mut pace, signal, at(moment), at(moment + 1));
     }
     assert_eq!(pace.width(), 2);
@@ -228,7 +228,7 @@ fn huge_settings_and_times_do_not_overflow() {
     let now = Time::from_micros(u64::MAX - 5);
     pace.started(now);
     let endless =
-        LoadSignal::Answer { first: Duration::MAX, whole: Duration::MAX, waited: Duration::MAX, kind: Some(1) };
+        LoadSignal::Answer { first: Duration::MAX, whole: Duration::MAX, local_wait: Duration::MAX, kind: Some(1) };
     for signal in [
         endless,
         LoadSignal::NoResponse,

@@ -22,7 +22,7 @@ impl TestCrawl {
     /// links were skipped.
     fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
         let link = Link { depth, ..Link::root(Url::parse(url).expect("a valid URL"), 9) };
-        let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
+        let mut visit = Visit::with_outcome(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
         visit.for_keeper.slot = Some((LaneId(lane), 0));
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 5_000);
         visit.for_keeper.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
@@ -94,7 +94,7 @@ fn the_example_of_a_circular_path_is_that_path() {
     let circular = format!("http://h.example{}/", "/a/b".repeat(20));
     for (location, example) in [(circular.clone(), &*circular), (circular.replace('b', &"b".repeat(90)), "")] {
         let link = Link::root(Url::parse("http://h.example/page").expect("a valid URL"), 9);
-        let mut visit = Visit::bare(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
+        let mut visit = Visit::with_outcome(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
         visit.for_keeper.slot = Some((LaneId(0), 0));
         crate::page::follow::judge_redirect(&mut visit, location.as_bytes(), &rules);
         let mut traps = Traps::new(&rules);

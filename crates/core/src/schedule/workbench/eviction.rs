@@ -434,7 +434,7 @@ mod tests {
                 Next::Fetch(job) => {
                     started += 1;
                     now += Duration::from_secs(1);
-                    let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, now);
+                    let mut visit = crate::visit::Visit::with_outcome(job.link, job.purpose, crate::Outcome::Ok, now);
                     visit.for_keeper.slot = Some((job.lane, job.slot));
                     bench.finish(&visit, now);
                 }
@@ -483,7 +483,7 @@ mod tests {
             }
             let Next::Fetch(job) = bench.next(at(0)) else { panic!("a page, and no recall") };
             assert_eq!(job.lane, LaneId(2));
-            let mut visit = crate::visit::Visit::bare(job.link, job.purpose, crate::Outcome::Ok, at(0));
+            let mut visit = crate::visit::Visit::with_outcome(job.link, job.purpose, crate::Outcome::Ok, at(0));
             visit.for_keeper.slot = Some((job.lane, job.slot));
             bench.finish(&visit, at(0));
             let Next::Recall(lane, _) = bench.next(at(0)) else { panic!("the other lanes are next") };

@@ -76,7 +76,7 @@ pub struct Workbench {
     queues: LaneQueues,
     /// Lanes whose host name must be resolved.
     names: VecDeque<LaneId>,
-    /// Links that end without a request.
+    /// Visits of links that end without a request.
     decided: VecDeque<Box<Visit>>,
     /// Lanes that need more links from the frontier.
     wants_refill: Vec<LaneId>,
@@ -271,7 +271,7 @@ impl Workbench {
             entry.lane.queue.reserve_exact(links.len());
         }
         entry.lane.queue.extend(links);
-        self.settle_decided(id, update, now);
+        self.move_decided(id, update, now);
         self.place(id, now);
     }
 
@@ -280,7 +280,7 @@ impl Workbench {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.site_files.push_back(link, purpose);
         self.held.add(1);
-        self.settle_decided(id, Update::SiteFiles, now);
+        self.move_decided(id, Update::SiteFiles, now);
         self.place(id, now);
     }
 
@@ -316,7 +316,7 @@ impl Workbench {
             }
             Err(failure) => Addresses::Failed { failure, tries, until: now + GIVEN_UP_LIFE },
         };
-        self.settle_decided(id, Update::Addresses, now);
+        self.move_decided(id, Update::Addresses, now);
         self.place(id, now);
     }
 
@@ -339,7 +339,7 @@ impl Workbench {
         entry.lane.set_robots(origin, state);
         let after = entry.lane.robots_weight();
         self.evictable.adjust(before, after);
-        self.settle_decided(id, Update::Robots(origin), now);
+        self.move_decided(id, Update::Robots(origin), now);
         self.place(id, now);
         self.evict_robots(Some((id, origin)), now);
     }

@@ -30,7 +30,8 @@ pub(super) enum Pick {
     AskRobots(Origin),
     /// This link ends without a request.
     End(Box<Visit>),
-    /// No link before this time; [`Time::NEVER`]: not before an event.
+    /// No link can be picked before this time; [`Time::NEVER`]: not before the lane changes, for example because its
+    /// robots.txt arrives.
     Nothing(Time),
 }
 
@@ -41,12 +42,12 @@ enum RobotsDecision {
     Unknown(Origin),
     /// robots.txt is being fetched.
     Pending,
-    /// The outcome, the failure and the tries of the link.
+    /// The outcome of the link. If robots.txt could not be fetched: its failure and its number of tries.
     Denied(Outcome, Option<Failure>, u8),
 }
 
-/// Picks the next link. `may_fetch_pages`: whether pages may be requested for the first time.
-pub(super) fn pick(lane: &mut Lane, may_fetch_pages: bool, rules: &Rules, now: Time) -> Pick {
+/// Picks the next link. Without `may_start_pages`, only `site_files` and `retries` of the lane are picked.
+pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: Time) -> Pick {
     if let Some((link, purpose)) = lane.site_files.pop_front() {
         return Pick::Take(link, purpose);
     }
@@ -61,7 +62,7 @@ pub(super) fn pick(lane: &mut Lane, may_fetch_pages: bool, rules: &Rules, now: T
     }
     let mut index = 0;
     while let Some(link) = lane.queue.get(index).filter(|_| index < LOOK_AHEAD) {
-        if !may_fetch_pages && link.tries == 0 {
+        if !may_start_pages && link.tries == 0 {
             index += 1;
             continue;
         }
@@ -94,9 +95,9 @@ pub(super) enum Update<'a> {
     Robots(&'a Origin),
 }
 
-/// Removes the links that end without a request because of the update. Matching against a hostile robots.txt can take a
-/// millisecond per link, so links that the update does not affect are not checked again.
-pub(super) fn settle_decided(
+/// Moves the links that end without a request because of the update from the lane to `decided`. Matching against a
+/// hostile robots.txt can take a millisecond per link, so links that the update does not affect are not checked again.
+pub(super) fn move_decided(
     lane: &mut Lane,
     update: Update<'_>,
     rules: &Rules,
@@ -176,7 +177,7 @@ fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now:
 
 /// The visit of a link that is refused for safety: because of a private address or a blocked port.
 pub(super) fn refused(link: Link, purpose: Purpose, failure: Failure, now: Time) -> Box<Visit> {
-    let mut visit = Visit::bare(link, purpose, Outcome::Refused, now);
+    let mut visit = Visit::with_outcome(link, purpose, Outcome::Refused, now);
     visit.facts.error = Some(failure);
     Box::new(visit)
 }
@@ -230,20 +231,21 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
 }
 
 /// Whether all requests of a lane go through proxies that resolve its name themselves.
-pub(super) fn is_for_proxies_to_resolve(lane: &Lane, rules: &Rules) -> bool {
+pub(super) fn is_resolved_by_proxies(lane: &Lane, rules: &Rules) -> bool {
     let mut urls = lane.queue.iter().map(|link| &link.url);
     let mut site_files = lane.site_files.links().map(|link| &link.url);
     let mut retries = lane.retries.iter().map(|Reverse(retry)| &retry.link.url);
     let has_resolving_proxy = |url: &Url| rules.proxies.of(url.as_ref()).is_some_and(|proxy| proxy.resolves());
-    match rules.proxies.resolve(&lane.name) {
+    match rules.proxies.resolves_name(&lane.name) {
         Some(is_resolved_by_proxy) => is_resolved_by_proxy,
+        // It depends on the scheme of each URL.
         None => {
             urls.all(has_resolving_proxy) && site_files.all(has_resolving_proxy) && retries.all(has_resolving_proxy)
         }
     }
 }
 
-/// When the request of a visit was sent: after the connection was opened, if it was not reused.
+/// When the request of a visit was sent. If the visit opened a connection, that is after the TCP and TLS handshakes.
 pub(super) fn sent_at(visit: &Visit) -> Time {
     let timings = &visit.facts.timings;
     visit.facts.started + timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default()
@@ -255,7 +257,8 @@ pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     if let Some(429 | 503) = visit.facts.status {
         return LoadSignal::Overload(visit.for_keeper.retry_after.map(|wait| wait.min(retry::MAX_RETRY_AFTER)));
     }
-    // If a response was cut off, the host accepted the connection and responded. So only the page is concerned.
+    // If a response was cut off, the host accepted the connection and responded. So the reset does not indicate
+    // overload.
     let has_response = visit.facts.status.is_some();
     match visit.facts.error.as_ref().map(|failure| failure.kind) {
         Some(K::Reset) if !has_response => LoadSignal::NoResponse,
@@ -274,11 +277,12 @@ pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
             let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
             let whole = timings.total.unwrap_or_default().saturating_sub(setup);
             let first = timings.ttfb.map_or(whole, |ttfb| ttfb.saturating_sub(setup));
-            let waited = taken.saturating_sub(visit.facts.ended - visit.facts.started);
-            // Redirects, errors, 304, robots.txt and sitemaps take the host less work than a page.
+            let local_wait = taken.saturating_sub(visit.facts.ended - visit.facts.started);
+            // Redirects, errors, 304, robots.txt and sitemaps cost the host less work than a page, so their latencies
+            // are not compared. Latencies of pages are compared within a kind: pages with similar URLs.
             let is_page = visit.purpose == Purpose::Page && visit.facts.status.is_some_and(|status| status / 100 == 2);
             let kind = is_page.then(|| page_kind(visit.link.url.target()));
-            LoadSignal::Answer { first, whole, waited, kind }
+            LoadSignal::Answer { first, whole, local_wait, kind }
         }
     }
 }

@@ -46,7 +46,7 @@ impl Workbench {
         self.fail_all(id, now);
         self.request_refill(id);
         self.update_lane_counts(id);
-        let may_fetch_pages = self.pages_left > 0;
+        let may_start_pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
@@ -57,7 +57,7 @@ impl Workbench {
             // The lane is checked again when it is the first in its queue.
             return;
         }
-        let due = entry.lane.due(may_fetch_pages);
+        let due = entry.lane.due(may_start_pages);
         if due <= now {
             self.enqueue_ready(id);
         } else {

@@ -34,13 +34,13 @@ impl Workbench {
     /// Selects the next action of this lane. Links that need no request are settled.
     pub(super) fn select(&mut self, id: LaneId, now: Time) -> Selection {
         let rules = Arc::clone(&self.rules);
-        let may_fetch_pages = self.pages_left > 0;
+        let may_start_pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return Selection::Blocked(Time::NEVER);
         };
         let lane = &mut entry.lane;
         // The lane may have changed since it was queued.
-        let due = lane.due(may_fetch_pages);
+        let due = lane.due(may_start_pages);
         if due > now {
             return Selection::Blocked(due);
         }
@@ -56,7 +56,7 @@ impl Workbench {
                 return if has_given_addresses { self.select(id, now) } else { Selection::Blocked(Time::NEVER) };
             }
             // A proxy resolves the name.
-            _ if pick::is_for_proxies_to_resolve(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
+            _ if pick::is_resolved_by_proxies(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
             stale => {
                 // Links with a refused name or port were settled on arrival. If no other link is left, the name is not
                 // looked up, because the lookup would leak it.
@@ -71,7 +71,7 @@ impl Workbench {
             }
         };
         loop {
-            let (link, purpose) = match pick::pick(lane, may_fetch_pages, &rules, now) {
+            let (link, purpose) = match pick::pick(lane, may_start_pages, &rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
                 Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Evicted)) => {
                     let before = lane.robots_weight();
@@ -122,10 +122,10 @@ impl Workbench {
         }
     }
 
-    /// Settles the links of a lane that need no request.
-    pub(super) fn settle_decided(&mut self, id: LaneId, update: Update<'_>, now: Time) {
+    /// Moves the links of a lane that need no request to `decided`.
+    pub(super) fn move_decided(&mut self, id: LaneId, update: Update<'_>, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
-            pick::settle_decided(&mut entry.lane, update, &self.rules, now, &mut self.decided);
+            pick::move_decided(&mut entry.lane, update, &self.rules, now, &mut self.decided);
         }
     }
 

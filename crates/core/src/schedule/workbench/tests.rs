@@ -63,7 +63,7 @@ fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
 /// Ends a job with this status.
 fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
     let slot = Some((job.lane, job.slot));
-    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
     visit.for_keeper.slot = slot;
     visit.facts.status = Some(status);
     bench.finish(&visit, now);
@@ -314,7 +314,7 @@ fn a_host_that_is_always_overloaded_is_given_up() {
         assert!(!pace.is_given_up());
         if moment % 30 == 29 {
             let nothing = Duration::ZERO;
-            let answer = LoadSignal::Answer { first: nothing, whole: nothing, waited: nothing, kind: None };
+            let answer = LoadSignal::Answer { first: nothing, whole: nothing, local_wait: nothing, kind: None };
             pace.ended(answer, flight, Duration::from_secs(1), at(2 * moment));
         }
     }
@@ -416,7 +416,7 @@ fn fetches_are_spread_over_quick_hosts() {
     let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
     for job in first {
         let took = Duration::from_micros(if job.lane == LaneId(0) { 20_000 } else { 60 });
-        let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(1));
+        let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, at(1));
         (visit.for_keeper.slot, visit.facts.status) = (Some((job.lane, job.slot)), Some(200));
         (visit.facts.timings.ttfb, visit.facts.timings.total) = (Some(took), Some(took));
         bench.finish(&visit, at(1));
@@ -429,7 +429,7 @@ fn fetches_are_spread_over_quick_hosts() {
 /// Ends a job whose response took this number of milliseconds, and is processed now.
 fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
     let ended = started + Duration::from_millis(took);
-    let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, now);
+    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
     (visit.for_keeper.slot, visit.facts.status, visit.facts.started, visit.facts.ended) =
         (Some((job.lane, job.slot)), Some(200), started, ended);
     visit.facts.timings.total = Some(ended - started);
@@ -586,7 +586,7 @@ fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
         let long = Url::parse(&format!("http://h0.example/{}", "l".repeat(50_000))).expect("a URL");
         for job in fetches(&mut bench, at(0)) {
             let slot = Some((job.lane, job.slot));
-            let mut visit = Visit::bare(job.link, job.purpose, Outcome::Ok, at(10));
+            let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, at(10));
             (visit.for_keeper.slot, visit.facts.status) = (slot, Some(200));
             if slot.is_some_and(|(lane, _)| lane == LaneId(0)) {
                 (0..80).for_each(|_| visit.for_keeper.found.push(long.as_ref(), LinkKind::Anchor));

@@ -93,7 +93,7 @@ pub struct FleetClient {
     /// A random number that identifies this client. Together with the number of a put it identifies the put. The store
     /// answers a repeated put with the stored result.
     client_id: u64,
-    /// The number of the last call of [`FleetClient::put_exactly`].
+    /// The number of the last call of [`FleetClient::put_idempotent`].
     puts: u64,
     /// Maximum number of links of one host; 0 for no limit.
     max_per_host: u64,
@@ -130,12 +130,12 @@ pub struct PutResult {
 #[derive(Clone, Debug)]
 pub struct TakeRequest {
     pub token: LeaseToken,
-    /// The number of this take, counted from 1 for each token. A repeated number gets the same links again.
-    pub number: u64,
+    /// Counted from 1 for each token. A repeated number gets the same links again.
+    pub sequence: u64,
     /// The maximum number of links in total.
     pub max_links: usize,
     /// The maximum number of links of each host that is not in `hosts`.
-    pub per_other_host: usize,
+    pub max_per_other_host: usize,
     /// Hosts with their own maximum number of links.
     pub hosts: Vec<(Box<str>, usize)>,
 }
@@ -322,7 +322,7 @@ impl FleetClient {
 
     /// Like [`Self::put`], for callers that need to know exactly which links are new. The store keeps the result
     /// for a while, and answers a repeated attempt with it. Each bucket may occur once.
-    pub fn put_exactly(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
+    pub fn put_idempotent(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
         self.puts += 1;
         self.put_numbered(batches, self.puts)
     }
@@ -401,9 +401,9 @@ impl FleetClient {
             .map(|request| {
                 let mut arguments = self.token_arguments(request.token);
                 arguments.extend([
-                    number(request.number),
+                    number(request.sequence),
                     number(request.max_links as u64),
-                    number(request.per_other_host as u64),
+                    number(request.max_per_other_host as u64),
                 ]);
                 for (host, max_links) in &request.hosts {
                     arguments.extend([host.as_bytes().to_vec(), number(*max_links as u64)]);
@@ -464,7 +464,7 @@ impl FleetClient {
 
     /// Replaces the stored form of leased links. If the bucket gets another owner, that owner gets this form. Returns
     /// `false` if the bucket already has another owner.
-    pub fn mark(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
+    pub fn update_leased(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let mut arguments = self.token_arguments(token);
         for link in links {

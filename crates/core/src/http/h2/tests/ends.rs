@@ -28,7 +28,11 @@ fn connection_errors_are_answered_with_goaway() {
             Server::new().frame(kind::WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]),
             code::FLOW_CONTROL_ERROR,
         ),
-        ("a lone CONTINUATION", Server::new().frame(kind::CONTINUATION, 4, 1, &[0x88]), code::PROTOCOL_ERROR),
+        (
+            "a lone CONTINUATION",
+            Server::new().frame(kind::CONTINUATION, flag::END_HEADERS, 1, &[0x88]),
+            code::PROTOCOL_ERROR,
+        ),
         (
             "an interrupted header block",
             Server::new().frame(kind::HEADERS, 0, 1, &[0x88]).frame(kind::PING, 0, 0, &[0; 8]),
@@ -36,10 +40,14 @@ fn connection_errors_are_answered_with_goaway() {
         ),
         ("padding over the end", Server::new().frame(kind::DATA, flag::PADDED, 1, &[9, 0, 0]), code::PROTOCOL_ERROR),
         ("padding without length", Server::new().frame(kind::DATA, flag::PADDED, 1, &[]), code::FRAME_SIZE_ERROR),
-        ("a dynamic entry", Server::new().frame(kind::HEADERS, 4, 1, &[0x88, 0xbe]), code::COMPRESSION_ERROR),
+        (
+            "an index beyond the HPACK tables",
+            Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &[0x88, 0xbe]),
+            code::COMPRESSION_ERROR,
+        ),
     ];
     for (name, server, expected) in cases {
-        let (events, out) = exchange(1, &server);
+        let (events, out) = exchange_requests(1, &server);
         let Some(Event::Failed(0, fault)) = events.last() else { panic!("{name}: {events:?}") };
         assert_eq!(kind_of(fault.clone()), ErrorKind::Protocol, "{name}");
         let last = out.last().unwrap();
@@ -52,7 +60,7 @@ fn an_http1_response_is_recognised_at_its_first_bytes() {
     let fault = failure(&Server(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()));
     assert!(matches!(fault, StreamFault::Http1(failure) if failure.kind == ErrorKind::Protocol));
     assert!(matches!(failure(&Server(b"HTTP".to_vec())), StreamFault::Http1(_)));
-    let fault = failure(&Server::default().frame(kind::PING, 0, 0, &[0; 8]));
+    let fault = failure(&Server::without_settings().frame(kind::PING, 0, 0, &[0; 8]));
     assert!(matches!(fault, StreamFault::Http1(_)), "the first frame must be SETTINGS");
 }
 
@@ -72,7 +80,7 @@ fn streams_after_the_last_one_of_goaway_are_unprocessed() {
     let server = Server::new()
         .frame(kind::GOAWAY, 0, 0, &[&goaway(1, code::NO_ERROR)[..], b"some words"].concat())
         .page(1, b"x");
-    let (events, _) = exchange(2, &server);
+    let (events, _) = exchange_requests(2, &server);
     assert!(matches!(&events[0], Event::Failed(1, StreamFault::Unprocessed(_))), "{events:?}");
     assert_eq!(events.last(), Some(&Event::End(0)), "the processed stream finishes");
     for (code, is_http1) in [(code::HTTP_1_1_REQUIRED, true), (code::ENHANCE_YOUR_CALM, false)] {
@@ -82,7 +90,7 @@ fn streams_after_the_last_one_of_goaway_are_unprocessed() {
     }
     let mut conn = conn();
     conn.feed(&Server::new().frame(kind::GOAWAY, 0, 0, &goaway(0, 0)).0, NOW, &mut Events::default());
-    written(&mut conn);
+    drain_output(&mut conn);
     assert!(!conn.accepts());
     assert_eq!(conn.step(), Step::Done);
 }
@@ -101,14 +109,14 @@ fn a_lost_connection_fails_all_its_streams() {
     used.feed(&Server::new().page(1, b"x").0, NOW, &mut events);
     used.open(1, request());
     used.open(2, request());
-    used.feed(&Server::default().headers(0, 3, &[(":status", "200")]).0, NOW, &mut events);
+    used.feed(&Server::without_settings().headers(0, 3, &[(":status", "200")]).0, NOW, &mut events);
     events.all.clear();
     used.closed(NOW, &mut events);
     assert!(
         matches!(&events.all[0], Event::Failed(1, StreamFault::Failed(failure)) if failure.kind == ErrorKind::Reset)
     );
     assert!(matches!(&events.all[1], Event::Failed(2, StreamFault::Unprocessed(_))), "nothing of its response arrived");
-    written(&mut used);
+    drain_output(&mut used);
     assert!(used.step() == Step::Done && !used.accepts());
 }
 
@@ -122,15 +130,19 @@ fn cancelled_streams_are_drained_or_reset() {
     let short = [(":status", "200"), ("content-length", "100")];
     let server = Server::new().headers(0, 1, &short).headers(0, 3, &[(":status", "200")]).headers(0, 5, &short);
     conn.feed(&server.0, NOW, &mut events);
-    written(&mut conn);
+    drain_output(&mut conn);
     events.all.clear();
     conn.cancel(0, NOW);
-    assert!(written(&mut conn).is_empty(), "a short rest is read");
+    assert!(drain_output(&mut conn).is_empty(), "the rest of a short body is read");
     conn.cancel(1, NOW);
     let reset = (kind::RST_STREAM, 0, 3, code::CANCEL.to_be_bytes().to_vec());
-    assert_eq!(frames(&written(&mut conn)), [reset], "a rest of unknown length is avoided by a reset");
+    assert_eq!(frames(&drain_output(&mut conn)), [reset], "a stream whose body has an unknown length is reset");
     conn.feed(
-        &Server::default().data(0, 1, &[b'x'; 60]).data(0, 3, b"late").data(1, 1, &[b'x'; 40]).0,
+        &Server::without_settings()
+            .data(0, 1, &[b'x'; 60])
+            .data(0, 3, b"late")
+            .data(flag::END_STREAM, 1, &[b'x'; 40])
+            .0,
         NOW,
         &mut events,
     );
@@ -140,7 +152,7 @@ fn cancelled_streams_are_drained_or_reset() {
     assert!(conn.is_idle());
     assert_eq!(conn.deadline(), NOW + Duration::from_secs(5));
     conn.expire(conn.deadline(), &mut events);
-    assert_eq!(frames(&written(&mut conn)).len(), 1, "a drained stream that stalls is reset");
+    assert_eq!(frames(&drain_output(&mut conn)).len(), 1, "a drained stream that stalls is reset");
     assert_eq!(conn.deadline(), Time::NEVER);
 }
 
@@ -162,13 +174,13 @@ fn the_end_of_a_complete_body_is_awaited_for_some_seconds() {
     let length = [(":status", "200"), ("content-length", "5")];
     conn.feed(&Server::new().headers(0, 1, &length).data(0, 1, b"123").0, NOW, &mut events);
     assert!(!conn.wait_for_end(0, NOW), "the body is not complete");
-    conn.feed(&Server::default().data(0, 1, b"45").0, NOW, &mut events);
+    conn.feed(&Server::without_settings().data(0, 1, b"45").0, NOW, &mut events);
     assert!(conn.wait_for_end(0, NOW));
     assert_eq!(conn.deadline(), NOW + Duration::from_secs(5));
-    written(&mut conn);
+    drain_output(&mut conn);
     conn.expire(conn.deadline(), &mut events);
     assert_eq!(events.all.last(), Some(&Event::End(0)));
     let reset = (kind::RST_STREAM, 0, 1, code::CANCEL.to_be_bytes().to_vec());
-    assert_eq!(frames(&written(&mut conn)), [reset]);
+    assert_eq!(frames(&drain_output(&mut conn)), [reset]);
     assert!(conn.accepts());
 }

@@ -20,10 +20,10 @@ fn floods_end_the_connection() {
         let mut conn = conn();
         let mut events = Events::default();
         conn.open(0, request());
-        written(&mut conn);
+        drain_output(&mut conn);
         conn.feed(&server.0, NOW, &mut events);
         assert!(matches!(events.all.last(), Some(Event::Failed(0, _))));
-        let out = frames(&written(&mut conn));
+        let out = frames(&drain_output(&mut conn));
         assert_eq!(out.last().unwrap().3[4..], code::ENHANCE_YOUR_CALM.to_be_bytes());
         assert_eq!(conn.step(), Step::Done);
     }
@@ -40,9 +40,9 @@ fn floods_end_the_connection() {
     let mut events = Events::default();
     for second in 0..10 {
         for _ in 0..100 {
-            conn.feed(&Server::default().settings(&[]).0, NOW + Duration::from_secs(second), &mut events);
+            conn.feed(&Server::without_settings().settings(&[]).0, NOW + Duration::from_secs(second), &mut events);
         }
-        written(&mut conn);
+        drain_output(&mut conn);
     }
     assert!(conn.accepts());
 }
@@ -57,7 +57,7 @@ fn replies_that_the_server_does_not_read_are_bounded() {
         second += 1;
         for _ in 0..400 {
             conn.feed(
-                &Server::default().frame(kind::PING, 0, 0, &[0; 8]).0,
+                &Server::without_settings().frame(kind::PING, 0, 0, &[0; 8]).0,
                 NOW + Duration::from_secs(second),
                 &mut events,
             );
@@ -69,21 +69,24 @@ fn replies_that_the_server_does_not_read_are_bounded() {
 #[test]
 fn header_blocks_are_limited() {
     let long = block(&[(":status", "200"), ("x", &"v".repeat(5_000))]);
-    let (events, out) = exchange(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &long).data(1, 1, b"x"));
+    let (events, out) = exchange_requests(
+        1,
+        &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &long).data(flag::END_STREAM, 1, b"x"),
+    );
     assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
     assert!(out.iter().any(|frame| frame.0 == kind::RST_STREAM) && out.iter().all(|frame| frame.0 != kind::GOAWAY));
     // Many short references: the decoded bytes count.
     let bomb = [&[0x88][..], &[0x90; 2_000]].concat();
-    let (events, _) = exchange(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &bomb));
+    let (events, _) = exchange_requests(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &bomb));
     assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
     // Endless CONTINUATION: the connection is ended, and little was stored.
     let mut conn = conn();
     let mut events = Events::default();
     conn.open(0, request());
-    written(&mut conn);
+    drain_output(&mut conn);
     conn.feed(&Server::new().frame(kind::HEADERS, 0, 1, &[0x88]).0, NOW, &mut events);
     for _ in 0..100 {
-        conn.feed(&Server::default().frame(kind::CONTINUATION, 0, 1, &[0x90; 1_000]).0, NOW, &mut events);
+        conn.feed(&Server::without_settings().frame(kind::CONTINUATION, 0, 1, &[0x90; 1_000]).0, NOW, &mut events);
         assert!(conn.heap_bytes() < 20_000, "{}", conn.heap_bytes());
     }
     assert!(
@@ -100,18 +103,18 @@ fn padding_does_not_count_as_body_but_has_a_limit() {
     conn.feed(&Server::new().headers(0, 1, &[(":status", "200")]).0, NOW, &mut events);
     let padded = |content: usize| [&[255][..], &vec![b'x'; content], &[0; 255]].concat();
     for _ in 0..190 {
-        conn.feed(&Server::default().frame(kind::DATA, flag::PADDED, 1, &padded(1_000)).0, NOW, &mut events);
+        conn.feed(&Server::without_settings().frame(kind::DATA, flag::PADDED, 1, &padded(1_000)).0, NOW, &mut events);
     }
-    conn.feed(&Server::default().data(flag::END_STREAM, 1, b"y").0, NOW, &mut events);
+    conn.feed(&Server::without_settings().data(flag::END_STREAM, 1, b"y").0, NOW, &mut events);
     let [Event::Head(..), Event::Data(0, body), Event::End(0)] = &events.all[..] else { panic!("{:?}", events.all) };
     assert_eq!(body.len(), 190_001, "the frames take 238,640 bytes, and the limit on bodies is 200,000");
 
     conn.open(1, request());
     events.all.clear();
-    conn.feed(&Server::default().headers(0, 3, &[(":status", "200")]).0, NOW, &mut events);
+    conn.feed(&Server::without_settings().headers(0, 3, &[(":status", "200")]).0, NOW, &mut events);
     let mut sent = 0;
     while conn.accepts() && sent < 1 << 22 {
-        conn.feed(&Server::default().frame(kind::DATA, flag::PADDED, 3, &padded(1)).0, NOW, &mut events);
+        conn.feed(&Server::without_settings().frame(kind::DATA, flag::PADDED, 3, &padded(1)).0, NOW, &mut events);
         sent += 257;
     }
     assert!(sent < 3 << 20, "{sent} bytes");
@@ -132,7 +135,7 @@ fn many_heads_on_a_closed_stream_end_the_connection() {
 #[test]
 fn windows_are_granted_as_the_body_is_consumed() {
     let updates = |conn: &mut H2Conn, stream: u32| -> Vec<u32> {
-        let all = frames(&written(conn));
+        let all = frames(&drain_output(conn));
         let of_stream = all.iter().filter(|frame| frame.0 == kind::WINDOW_UPDATE && frame.2 == stream);
         of_stream.map(|frame| u32::from_be_bytes(frame.3[..].try_into().unwrap())).collect()
     };
@@ -140,8 +143,8 @@ fn windows_are_granted_as_the_body_is_consumed() {
     let mut events = Events::default();
     conn.open(0, request());
     conn.feed(&Server::new().headers(0, 1, &[(":status", "200")]).0, NOW, &mut events);
-    written(&mut conn);
-    let piece = Server::default().data(0, 1, &[b'x'; 16_384]);
+    drain_output(&mut conn);
+    let piece = Server::without_settings().data(0, 1, &[b'x'; 16_384]);
     conn.feed(&piece.0, NOW, &mut events);
     assert!(updates(&mut conn, 1).is_empty());
     conn.feed(&piece.0, NOW, &mut events);
@@ -176,9 +179,9 @@ fn the_connection_window_is_granted_as_bytes_arrive() {
     conn.feed(&Server::new().0, NOW, &mut events);
     // Ten streams with paused consumers use up ten windows, and the connection still has room.
     for stream in (1..20).step_by(2) {
-        conn.feed(&Server::default().headers(0, stream, &[(":status", "200")]).0, NOW, &mut events);
+        conn.feed(&Server::without_settings().headers(0, stream, &[(":status", "200")]).0, NOW, &mut events);
         for _ in 0..3 {
-            conn.feed(&Server::default().data(0, stream, &[b'x'; 16_384]).0, NOW, &mut events);
+            conn.feed(&Server::without_settings().data(0, stream, &[b'x'; 16_384]).0, NOW, &mut events);
         }
     }
     assert!(conn.accepts());
@@ -186,7 +189,7 @@ fn the_connection_window_is_granted_as_bytes_arrive() {
 
 #[test]
 fn data_on_a_closed_stream_is_limited_to_its_window() {
-    let piece = |stream: u32| Server::default().data(0, stream, &[b'x'; 16_384]).0;
+    let piece = |stream: u32| Server::without_settings().data(0, stream, &[b'x'; 16_384]).0;
     let mut conn = conn();
     let mut events = Events::default();
     conn.open(0, request());
@@ -199,20 +202,22 @@ fn data_on_a_closed_stream_is_limited_to_its_window() {
     conn.feed(&piece(1), NOW, &mut events);
     assert!(conn.is_over(), "more than the window of 65,535 bytes");
 
-    let (_, out) = exchange(1, &Server::new().page(1, b"x").data(0, 1, b"y"));
+    let (_, out) = exchange_requests(1, &Server::new().page(1, b"x").data(0, 1, b"y"));
     let goaway = out.last().expect("a frame");
     assert_eq!((goaway.0, &goaway.3[4..]), (kind::GOAWAY, &code::STREAM_CLOSED.to_be_bytes()[..]));
 }
 
 #[test]
 fn pings_are_answered_and_a_waiting_connection_is_small() {
-    let (_, out) =
-        exchange(1, &Server::new().frame(kind::PING, 0, 0, b"12345678").frame(kind::PING, flag::ACK, 0, &[0; 8]));
+    let (_, out) = exchange_requests(
+        1,
+        &Server::new().frame(kind::PING, 0, 0, b"12345678").frame(kind::PING, flag::ACK, 0, &[0; 8]),
+    );
     assert_eq!(out[1..], [(kind::PING, flag::ACK, 0, b"12345678".to_vec())]);
     let mut conn = conn();
     conn.open(0, request());
     conn.feed(&Server::new().0, NOW, &mut Events::default());
-    written(&mut conn);
+    drain_output(&mut conn);
     let one = size_of::<H2Conn>() + conn.heap_bytes();
     assert!(one <= 1_024, "{one} bytes");
     assert!(size_of::<Stream>() <= 88, "{}", size_of::<Stream>());

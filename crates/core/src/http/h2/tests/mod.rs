@@ -71,13 +71,18 @@ fn request() -> H2Request {
 }
 
 /// Frames that a server sends.
-#[derive(Default, Clone)]
+#[derive(Clone)]
 struct Server(Vec<u8>);
 
 impl Server {
-    /// Starts with the required SETTINGS frame; `default` starts without it.
+    /// The first frames of a connection: starts with the required SETTINGS frame.
     fn new() -> Self {
-        Self::default().settings(&[])
+        Self::without_settings().settings(&[])
+    }
+
+    /// Later frames of a connection, or a server that violates the protocol.
+    fn without_settings() -> Self {
+        Self(Vec::new())
     }
 
     fn frame(mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Self {
@@ -111,8 +116,8 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// All bytes that the connection has to write, written in several parts.
-fn written(conn: &mut H2Conn) -> Vec<u8> {
+/// Writes all bytes that the connection has to write, in several parts, and returns them.
+fn drain_output(conn: &mut H2Conn) -> Vec<u8> {
     let mut all = Vec::new();
     while let Step::Write(bytes) = conn.step() {
         let half = bytes.len().div_ceil(2);
@@ -140,18 +145,18 @@ fn frames(bytes: &[u8]) -> Vec<SentFrame> {
 
 /// Feeds a server's bytes to a connection with this many requests, split in several ways. Returns the events, and the
 /// frames written after the requests.
-fn exchange(requests: u32, server: &Server) -> (Vec<Event>, Vec<SentFrame>) {
+fn exchange_requests(requests: u32, server: &Server) -> (Vec<Event>, Vec<SentFrame>) {
     let run = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut conn = conn();
         let mut events = Events::default();
         for key in 0..requests {
             conn.open(key, request());
         }
-        written(&mut conn);
+        drain_output(&mut conn);
         for piece in pieces {
             conn.feed(piece, NOW, &mut events);
         }
-        let out = frames(&written(&mut conn));
+        let out = frames(&drain_output(&mut conn));
         (events.all, out)
     };
     let whole = run(&mut std::iter::once(&server.0[..]));
@@ -164,7 +169,7 @@ fn exchange(requests: u32, server: &Server) -> (Vec<Event>, Vec<SentFrame>) {
 
 /// The fault of the only stream.
 fn failure(server: &Server) -> StreamFault {
-    let (events, _) = exchange(1, server);
+    let (events, _) = exchange_requests(1, server);
     match events.last() {
         Some(Event::Failed(0, fault)) => fault.clone(),
         other => panic!("{other:?}"),
@@ -179,7 +184,7 @@ fn kind_of(fault: StreamFault) -> ErrorKind {
 fn a_request_gets_its_response() {
     let mut conn = conn();
     conn.open(7, request());
-    let out = written(&mut conn);
+    let out = drain_output(&mut conn);
     assert!(out.starts_with(frame::PREFACE));
     let sent = frames(&out);
     assert_eq!(sent[0].0, kind::SETTINGS);
@@ -187,8 +192,9 @@ fn a_request_gets_its_response() {
     assert_eq!((sent[1].0, sent[1].2), (kind::WINDOW_UPDATE, 0));
     assert_eq!((sent[2].0, sent[2].1, sent[2].2), (kind::HEADERS, flag::END_STREAM | flag::END_HEADERS, 1));
     assert_eq!(conn.step(), Step::Read);
-    let server = Server::new().headers(0, 1, &[(":status", "200"), ("content-length", "5")]).data(1, 1, b"hello");
-    let (events, out) = exchange(1, &server);
+    let server =
+        Server::new().headers(0, 1, &[(":status", "200"), ("content-length", "5")]).data(flag::END_STREAM, 1, b"hello");
+    let (events, out) = exchange_requests(1, &server);
     let head = "HTTP/1.1 200 \r\ncontent-length: 5\r\n\r\n".to_owned();
     assert_eq!(events, [Event::Head(0, head), Event::Data(0, b"hello".to_vec()), Event::End(0)]);
     assert_eq!(out, [(kind::SETTINGS, flag::ACK, 0, vec![])]);
@@ -214,7 +220,7 @@ fn frames_of_several_streams_may_interleave() {
         .data(0, 1, b"aa")
         .data(flag::END_STREAM, 3, b"dd")
         .data(flag::END_STREAM, 1, b"bb");
-    let (events, _) = exchange(2, &server);
+    let (events, _) = exchange_requests(2, &server);
     let data: Vec<_> =
         events.iter().filter(|event| matches!(event, Event::Data(..) | Event::End(_))).cloned().collect();
     assert_eq!(
@@ -238,27 +244,27 @@ fn requests_beyond_the_servers_limit_wait() {
         conn.open(key, request());
     }
     let opened = |out: &[u8]| frames(out).iter().filter(|frame| frame.0 == kind::HEADERS).count();
-    assert_eq!(opened(&written(&mut conn)), 1, "one before the settings are known");
-    conn.feed(&Server::default().settings(&[(setting::MAX_CONCURRENT_STREAMS, 2)]).0, NOW, &mut events);
+    assert_eq!(opened(&drain_output(&mut conn)), 1, "one before the settings are known");
+    conn.feed(&Server::without_settings().settings(&[(setting::MAX_CONCURRENT_STREAMS, 2)]).0, NOW, &mut events);
     assert_eq!(conn.stream_limit(), Some(2));
-    assert_eq!(opened(&written(&mut conn)), 1, "two in total");
+    assert_eq!(opened(&drain_output(&mut conn)), 1, "two in total");
     assert!(!conn.is_waiting(1) && conn.is_waiting(2));
-    conn.feed(&Server::default().page(1, b"x").0, NOW, &mut events);
-    assert_eq!(opened(&written(&mut conn)), 1, "one in place of the stream that ended");
-    conn.feed(&Server::default().settings(&[(setting::MAX_CONCURRENT_STREAMS, 9)]).0, NOW, &mut events);
-    assert_eq!(opened(&written(&mut conn)), 1, "the last one");
+    conn.feed(&Server::without_settings().page(1, b"x").0, NOW, &mut events);
+    assert_eq!(opened(&drain_output(&mut conn)), 1, "one in place of the stream that ended");
+    conn.feed(&Server::without_settings().settings(&[(setting::MAX_CONCURRENT_STREAMS, 9)]).0, NOW, &mut events);
+    assert_eq!(opened(&drain_output(&mut conn)), 1, "the last one");
 }
 
 #[test]
 fn requests_wait_while_the_server_allows_no_stream() {
     let mut conn = conn();
     let mut events = Events::default();
-    conn.feed(&Server::default().settings(&[(setting::MAX_CONCURRENT_STREAMS, 0)]).0, NOW, &mut events);
+    conn.feed(&Server::without_settings().settings(&[(setting::MAX_CONCURRENT_STREAMS, 0)]).0, NOW, &mut events);
     conn.open(0, request());
-    assert!(frames(&written(&mut conn)).iter().all(|frame| frame.0 != kind::HEADERS));
+    assert!(frames(&drain_output(&mut conn)).iter().all(|frame| frame.0 != kind::HEADERS));
     assert!(conn.is_waiting(0) && events.all.is_empty());
     assert_eq!(conn.cancel(0, NOW), 0);
-    assert!(conn.is_idle() && written(&mut conn).is_empty());
+    assert!(conn.is_idle() && drain_output(&mut conn).is_empty());
 }
 
 #[test]
@@ -277,7 +283,7 @@ fn interim_heads_continuations_padding_priority_and_trailers_are_parsed() {
         .frame(0xef, 0, 0, b"")
         .frame(kind::DATA, flag::PADDED, 1, b"\x00")
         .headers(flag::END_STREAM, 1, &[("x-checksum", "1")]);
-    let (events, _) = exchange(1, &server);
+    let (events, _) = exchange_requests(1, &server);
     let head = format!("HTTP/1.1 200 \r\nx-long: {}\r\n\r\n", "v".repeat(300));
     assert_eq!(
         events,
@@ -300,7 +306,7 @@ fn malformed_heads_are_stream_errors() {
     ];
     for fields in heads {
         let server = Server::new().headers(0, 1, fields).data(flag::END_STREAM, 1, b"x");
-        let (events, out) = exchange(1, &server);
+        let (events, out) = exchange_requests(1, &server);
         assert!(
             matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::Protocol),
             "{events:?}"
@@ -314,13 +320,15 @@ fn malformed_heads_are_stream_errors() {
 fn content_length_is_checked() {
     let length = [(":status", "200"), ("content-length", "10")];
     for body in [&b"12345"[..], b"12345678901"] {
-        let (events, _) = exchange(1, &Server::new().headers(0, 1, &length).data(flag::END_STREAM, 1, body));
+        let (events, _) = exchange_requests(1, &Server::new().headers(0, 1, &length).data(flag::END_STREAM, 1, body));
         let kept = body[..body.len().min(10)].to_vec();
         assert_eq!(events[1], Event::Data(0, kept));
         assert!(matches!(&events[2], Event::Failed(0, fault) if kind_of(fault.clone()) == ErrorKind::Protocol));
     }
-    let (events, _) =
-        exchange(1, &Server::new().headers(flag::END_STREAM, 1, &[(":status", "304"), ("content-length", "9")]));
+    let (events, _) = exchange_requests(
+        1,
+        &Server::new().headers(flag::END_STREAM, 1, &[(":status", "304"), ("content-length", "9")]),
+    );
     assert_eq!(events[1], Event::End(0), "the length in a 304 is that of the page, which does not follow");
 }
 
@@ -330,7 +338,7 @@ fn the_first_block_empties_the_servers_table() {
     conn.feed(&Server::new().settings(&[(setting::HEADER_TABLE_SIZE, 0)]).0, NOW, &mut Events::default());
     conn.open(0, request());
     conn.open(1, request());
-    let heads = frames(&written(&mut conn)).into_iter().filter(|frame| frame.0 == kind::HEADERS);
+    let heads = frames(&drain_output(&mut conn)).into_iter().filter(|frame| frame.0 == kind::HEADERS);
     let first_bytes: Vec<u8> = heads.map(|frame| frame.3[0]).collect();
     assert_eq!(first_bytes, [hpack::EMPTY_TABLE, request().block[0]]);
 }
