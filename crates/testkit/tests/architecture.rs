@@ -21,8 +21,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The packages in the dependency tree of `package`, including itself, without development dependencies: name and
-/// licence.
+/// Maps each package in the dependency tree of `package` to its licence. The tree includes `package` itself, and not its
+/// development dependencies.
 fn dependency_tree(package: &str) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -47,12 +47,13 @@ fn dependency_tree(package: &str) -> BTreeMap<String, String> {
         .filter_map(|line| line.split_once('|'))
         .map(|(package, licence)| {
             let name = package.split(' ').next().unwrap_or_default();
+            // Cargo marks a package that it has listed before with ` (*)`.
             (name.to_owned(), licence.trim_end_matches(" (*)").to_owned())
         })
         .collect()
 }
 
-/// Every source file below `folder`: name and text.
+/// Every source file below `folder`: its path in the project, and its text.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -226,6 +227,7 @@ fn ignored_tests_name_needs_that_the_test_script_checks() {
             let reason = attribute.strip_prefix(" = \"needs ").and_then(|rest| rest.split_once("\"]"));
             let (needs, _) = reason.unwrap_or_else(|| panic!("{name}: write #[ignore = \"needs ...\"]"));
             for need in needs.split(", ") {
+                // The checks are branches of a `case`.
                 assert!(script.contains(&format!("\n    {need})")), "{name}: ./test has no check for {need:?}");
             }
         }
@@ -271,7 +273,7 @@ fn dependencies_have_at_least_the_minimum_versions() {
     assert!(checked >= 5, "only {checked} versions were checked: has the format of Cargo.lock changed?");
 }
 
-/// Every licence in the tree must be one of these.
+/// The accepted licences of dependencies.
 const LICENCES: &[&str] = &[
     "MIT",
     "MIT-0",
@@ -301,6 +303,7 @@ fn licences_are_permissive_and_no_banned_crate_is_used() {
     assert!(tree.len() > 50, "only {} packages: has the output of cargo changed?", tree.len());
     for (name, licence) in tree {
         assert!(!BANNED.contains(&name.as_str()), "{name} is banned");
+        // Some old manifests write `A/B` for `A OR B`.
         let expression = licence.replace('/', " OR ");
         // Of `A OR B`, one must be accepted; of `A AND B`, both.
         let is_accepted = expression
@@ -313,15 +316,7 @@ fn licences_are_permissive_and_no_banned_crate_is_used() {
 
 #[test]
 fn only_one_folder_uses_the_redis_client() {
-    let folders = [
-        "crates/core/src",
-        "crates/engine/src",
-        "crates/store/src",
-        "crates/runtime/src",
-        "crates/argiope/src",
-        "crates/cli/src",
-    ];
-    let files = files_containing(&folders, "redis::");
+    let files = files_containing(&CRAWLER, "redis::");
     assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/store/src/cluster/")), "{files:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Compaction of a crawl's log, also with a fault at each of its calls of the file system.
+//! Tests of log compaction, without faults and with a fault at each file system call of a compaction.
 
 use argiope_core::{FinalOutcome, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{
@@ -56,9 +56,10 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
 }
 
 /// A crawl that has finished this number of rounds.
-fn rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
+fn crawl_rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     let opened = open_in(Arc::new(files.clone()), &CrawlSettings::new()).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+    // Small, so that the log has several files, of which a compaction can remove some.
     frontier.set_max_file_size(2_000);
     let links = (0..PAGES).map(|page| Link::root(url(page), MAX_REDIRECTS)).collect();
     frontier.put(links).expect("put");
@@ -85,18 +86,21 @@ struct CrawlData {
 /// Reads the data from the log, without opening the frontier.
 fn read_crawl(files: &CrashFiles) -> CrawlData {
     let files: Arc<dyn Files> = Arc::new(files.clone());
-    let (mut known, mut records, mut rounds) = (0, Vec::new(), Vec::new());
+    // For each round after the first: the number of records before it.
+    let mut round_starts = Vec::new();
+    let (mut known, mut records) = (0, Vec::new());
     let result = history_in(Arc::clone(&files), |event| {
         match event {
             HistoryEvent::Link { again, .. } => known += u64::from(!again),
             HistoryEvent::FinalOutcome { line, .. } => records.push(String::from_utf8_lossy(line).into_owned()),
-            HistoryEvent::Round => rounds.push(records.len()),
+            HistoryEvent::Round => round_starts.push(records.len()),
             HistoryEvent::Line { .. } | HistoryEvent::Note { .. } => {}
         }
         Ok(())
     });
     result.expect("a history");
-    let start = rounds.len().checked_sub(2).and_then(|round| rounds.get(round)).copied().unwrap_or(0);
+    let second_last = round_starts.len().checked_sub(2);
+    let start = second_last.and_then(|round| round_starts.get(round)).copied().unwrap_or(0);
     let graphs = [GraphRound::Previous, GraphRound::Latest].map(|round| {
         let mut edges = Vec::new();
         let mut graph = LinkGraph::open_in(Arc::clone(&files), round).expect("a graph");
@@ -148,7 +152,7 @@ fn the_last_two_rounds_are_kept_and_the_log_does_not_grow() {
     let sizes: Vec<usize> = (3..8)
         .map(|count| {
             let files = CrashFiles::default();
-            drop(rounds(&files, count));
+            drop(crawl_rounds(&files, count));
             let found = read_crawl(&files);
             assert_eq!((found.known, found.records.len()), (PAGES as u64, 2 * PAGES), "{count} rounds");
             let of_round =
@@ -169,7 +173,7 @@ fn the_last_two_rounds_are_kept_and_the_log_does_not_grow() {
 fn a_compaction_may_be_interrupted_at_any_call() {
     let prepare = || {
         let files = CrashFiles::default();
-        let (mut frontier, mut writer) = rounds(&files, 3);
+        let (mut frontier, mut writer) = crawl_rounds(&files, 3);
         begin_round(&mut frontier);
         commit(&mut frontier, &mut writer);
         (files, frontier, writer)
@@ -186,13 +190,14 @@ fn a_compaction_may_be_interrupted_at_any_call() {
     let faults =
         [InjectedFault::PowerCut, InjectedFault::Once(ErrorKind::StorageFull), InjectedFault::Always(ErrorKind::Other)];
     for (call, fault) in (0..calls).flat_map(|call| faults.map(|fault| (call, fault))) {
-        for choice in 0..4 {
+        for seed in 0..4 {
             let (files, mut frontier, _writer) = prepare();
             files.plan(files.calls() + call, fault);
             let compacted = frontier.take_compaction().expect("one is due").run();
             assert!(compacted.is_err(), "call {call} fails, and so does the compaction");
-            let mut random = choice * 7 + call;
+            let mut random = seed * 7 + call;
             let remaining = match fault {
+                // Random numbers decide which writes reach the disk.
                 InjectedFault::PowerCut => files.after_power_cut(|bound| {
                     random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     (random >> 33) % bound.max(1)
@@ -209,6 +214,7 @@ fn a_compaction_may_be_interrupted_at_any_call() {
             assert_eq!(read_crawl(&remaining), expected);
             drop(reopen(&remaining, PAGES as u64));
             let names = log_files(&remaining);
+            // `base.new` is the unfinished output of an interrupted compaction.
             assert!(names.len() < names_before.len() && !names.contains(&"base.new".to_owned()), "{names:?}");
         }
     }
@@ -217,7 +223,7 @@ fn a_compaction_may_be_interrupted_at_any_call() {
 #[test]
 fn a_crawl_continues_while_its_log_is_compacted() {
     let files = CrashFiles::default();
-    let (mut frontier, mut writer) = rounds(&files, 3);
+    let (mut frontier, mut writer) = crawl_rounds(&files, 3);
     begin_round(&mut frontier);
     commit(&mut frontier, &mut writer);
     let compaction = frontier.take_compaction().expect("one is due");
@@ -263,11 +269,12 @@ fn a_round_is_queued_in_small_commits_and_may_be_interrupted_between_them() {
     let mut queued = Vec::new();
     while frontier.requeue_portion().expect("queued") {
         let batch = frontier.commit(&[]).expect("commits").expect("links");
+        // A portion ends after 1 MiB of links; a commit also holds a few other records.
         assert!(batch.bytes() < 3 << 19, "a commit of {} bytes", batch.bytes());
         writer.write(&batch).expect("writes");
         frontier.acknowledge(&batch).expect("acknowledges");
         queued.push(frontier.counts().queued);
-        // After a crash at this point, the next run queues the rest, and no link twice.
+        // After a crash at this point, the next run queues the remaining links, and no link twice.
         let remaining = files.after_kill();
         let mut reopened = open_in(Arc::new(remaining), &CrawlSettings::new()).expect("opens").frontier;
         assert_eq!(reopened.is_requeueing(), frontier.is_requeueing());

@@ -14,6 +14,7 @@ use argiope_store::MemoryFrontier;
 
 const FINGERPRINT_KEY: u64 = 1;
 
+/// Cookies expire at a wall-clock time, so the crawl starts at a realistic one: in January 2027.
 const CLOCK: WallClock = WallClock { start: 1_800_000_000_000_000 };
 
 /// The path and cookies of a request.

@@ -5,7 +5,7 @@
 
 use argiope_core::{Frontier, StoreErrorKind};
 use argiope_store::disk::{
-    CrawlSettings, Files, HistoryEvent, history_in, open_in, open_within, start_over_in, truncate_output,
+    CrawlSettings, DiskFrontier, Files, HistoryEvent, history_in, open_in, open_within, start_over_in, truncate_output,
 };
 use argiope_testkit::crash_files::{CrashFiles, InjectedFault};
 use argiope_testkit::frontier_suite::{FrontierModel, History};
@@ -35,19 +35,37 @@ struct HistoryResult {
     has_failed: bool,
 }
 
-/// Snapshot settings: a snapshot is written only at the end of a run, in one portion.
-const SNAPSHOT_AT_END: (u64, u64, usize) = (u64::MAX, 0, 1 << 20);
-
-/// The snapshot settings of a seed: the growth of the log after which a snapshot starts, the same at the end of a run, and
-/// the minimum size of a portion. The four variants are: only at the end of a run, always, sometimes, never.
-fn snapshots_of(seed: u64) -> (u64, u64, usize) {
-    [SNAPSHOT_AT_END, (0, 0, 200), (2_000, 1_500, 500), (u64::MAX, u64::MAX, 0)][seed as usize % 4]
+/// When snapshots are written.
+#[derive(Clone, Copy)]
+struct SnapshotSettings {
+    /// The log growth in bytes after which a snapshot starts during a run.
+    min_growth: u64,
+    /// The log growth in bytes after which a snapshot is written at the end of a run.
+    min_growth_at_end: u64,
+    /// The minimum size of a portion in bytes.
+    min_portion: usize,
 }
 
-/// The frontier's memory limit for a seed: unlimited or zero. Eight consecutive seeds combine both with each kind of
-/// snapshot settings.
+impl SnapshotSettings {
+    const ALWAYS: Self = Self { min_growth: 0, min_growth_at_end: 0, min_portion: 200 };
+    const SOMETIMES: Self = Self { min_growth: 2_000, min_growth_at_end: 1_500, min_portion: 500 };
+    /// At the end of a run, in one portion.
+    const AT_END: Self = Self { min_growth: u64::MAX, min_growth_at_end: 0, min_portion: 1 << 20 };
+    const NEVER: Self = Self { min_growth: u64::MAX, min_growth_at_end: u64::MAX, min_portion: 0 };
+
+    fn of_seed(seed: u64) -> Self {
+        [Self::AT_END, Self::ALWAYS, Self::SOMETIMES, Self::NEVER][seed as usize % 4]
+    }
+
+    fn apply(self, frontier: &mut DiskFrontier) {
+        frontier.set_snapshots(self.min_growth, self.min_growth_at_end, self.min_portion);
+    }
+}
+
+/// The frontier's memory limit for a seed: unlimited or zero. Eight consecutive seeds combine both limits with each of the
+/// four snapshot settings.
 fn memory_limit_of(seed: u64) -> usize {
-    if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { 0 }
+    if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { NO_MEMORY }
 }
 
 /// Runs a history on the files until it ends or a call fails.
@@ -58,9 +76,9 @@ fn run_history(files: &CrashFiles, history: &mut History, start: Commit, commits
     history.model.restart();
     let Ok(opened) = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit) else { return result };
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+    // Small, so that the log has several files.
     frontier.set_max_file_size(1_500);
-    let (min_growth, min_growth_at_end, min_portion) = snapshots_of(history.seed());
-    frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
+    SnapshotSettings::of_seed(history.seed()).apply(&mut frontier);
     frontier.record_created("report.txt").expect("keeps");
     let mut output = result.acknowledged.output;
     if truncate_output(files, OUTPUT, output).is_err() {
@@ -95,7 +113,7 @@ fn run_history(files: &CrashFiles, history: &mut History, start: Commit, commits
         if history.below(3) > 0 && frontier.acknowledge(&batch).is_err() {
             return result;
         }
-        // Writes the rest of a snapshot if it has several portions.
+        // At the end of a run, further commits write the remaining portions of the snapshot.
         loop {
             let Ok(batch) = (if at_end { frontier.commit_at_end(&positions) } else { Ok(None) }) else { return result };
             let Some(batch) = batch else { break };
@@ -144,7 +162,7 @@ fn check_files(files: &CrashFiles, result: HistoryResult) -> Commit {
     commit
 }
 
-/// The number of calls that the history of a seed makes without a fault.
+/// The number of file system calls of a seed's history without a fault.
 fn calls_of(seed: u64, commits: usize) -> u64 {
     let files = CrashFiles::default();
     let result = run_history(&files, &mut History::new(seed), Commit::default(), commits);
@@ -155,12 +173,13 @@ fn calls_of(seed: u64, commits: usize) -> u64 {
 
 #[test]
 fn a_power_cut_at_any_call_loses_at_most_the_commit_in_progress() {
+    const COMMITS: usize = 14;
     for seed in 0..8 {
-        for call in 0..calls_of(seed, 14) {
+        for call in 0..calls_of(seed, COMMITS) {
             let files = CrashFiles::default();
             files.plan(call, InjectedFault::PowerCut);
             let mut history = History::new(seed);
-            let result = run_history(&files, &mut history, Commit::default(), 14);
+            let result = run_history(&files, &mut history, Commit::default(), COMMITS);
             let remaining = files.after_power_cut(|bound| history.below(bound));
             let commit = check_files(&remaining, result);
             // A second power cut soon after opening: recovery itself may be interrupted.
@@ -179,14 +198,15 @@ fn a_power_cut_at_any_call_loses_at_most_the_commit_in_progress() {
 #[test]
 fn a_crawl_resumes_after_any_call_failed_once_or_always() {
     let kinds = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied];
+    const COMMITS: usize = 10;
     for seed in 0..4 {
-        for call in 0..calls_of(seed, 10) {
+        for call in 0..calls_of(seed, COMMITS) {
             let kind = kinds[(call % 4) as usize];
             for fault in [InjectedFault::Once(kind), InjectedFault::Always(kind)] {
                 let files = CrashFiles::default();
                 files.plan(call, fault);
                 let mut history = History::new(seed);
-                let result = run_history(&files, &mut history, Commit::default(), 10);
+                let result = run_history(&files, &mut history, Commit::default(), COMMITS);
                 // The fingerprint key is random and changes the sizes of tables, so some runs make fewer calls.
                 assert!(result.has_failed || files.calls() <= call, "call {call} failed without being noticed");
                 let remaining = files.after_kill();
@@ -213,8 +233,8 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     assert_eq!(writer.write(&batch).expect_err("the failure is permanent"), error);
 }
 
-/// Changes bytes of every file, or truncates it. Opening must recover some commit, or return an error with the file's
-/// name.
+/// Changes one byte of a file, or truncates the file there. Opening must recover some commit, or return an error with the
+/// file's name.
 #[test]
 fn a_changed_byte_is_detected() {
     let mut commits = vec![Commit::default()];
@@ -224,8 +244,7 @@ fn a_changed_byte_is_detected() {
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 2_500).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_max_file_size(2_500);
-        let (min_growth, min_growth_at_end, min_portion) = SNAPSHOT_AT_END;
-        frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
+        SnapshotSettings::AT_END.apply(&mut frontier);
         history.model.restart();
         history.run(&mut frontier, 12);
         let positions = [(OUTPUT, number + 1)];
@@ -235,7 +254,7 @@ fn a_changed_byte_is_detected() {
     }
     let (mut recovered, mut refused) = (0, 0);
     for (name, length) in files.names() {
-        // Changes about 300 bytes of a file (50 of a run file), at different bits.
+        // About 300 places of each file (50 of a run file), with a different bit at each.
         let step = 1 + if name.ends_with(".run") { length / 50 } else { length / 300 };
         for at in (0..length).step_by(step) {
             for is_truncated in [false, true] {
@@ -245,6 +264,7 @@ fn a_changed_byte_is_detected() {
                 match open_within(Arc::new(tampered), &CrawlSettings::new(), 20_000) {
                     Ok(opened) => {
                         let mut frontier = opened.frontier;
+                        // The committed length of the output is also the index of the commit.
                         let output = frontier.outputs().get(OUTPUT).copied().unwrap_or(0);
                         let mut model = commits[output as usize].model.clone();
                         model.restart();
@@ -265,7 +285,7 @@ fn a_changed_byte_is_detected() {
 }
 
 /// Compares all links with the model. A link with changed bytes must be detected when it is taken, at the latest.
-fn compare_or_refuse(model: FrontierModel, frontier: &mut argiope_store::disk::DiskFrontier) {
+fn compare_or_refuse(model: FrontierModel, frontier: &mut DiskFrontier) {
     for lane in frontier.lanes_with_work() {
         match frontier.take(lane, usize::MAX) {
             Ok(links) => {
@@ -292,8 +312,7 @@ fn a_damaged_run_file_is_named_and_rebuilt() {
     let mut history = History::new(5);
     let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-    let (min_growth, min_growth_at_end, min_portion) = SNAPSHOT_AT_END;
-    frontier.set_snapshots(min_growth, min_growth_at_end, min_portion);
+    SnapshotSettings::AT_END.apply(&mut frontier);
     for _ in 0..2 {
         history.run(&mut frontier, 30);
         let batch = frontier.commit_at_end(&[]).expect("commits").expect("a batch");
@@ -324,11 +343,11 @@ fn starting_over_may_be_interrupted_at_any_call() {
     assert!(!result.has_failed && result.acknowledged.output > 0);
     before.create("report.txt").and_then(|mut file| file.write_at(b"a report", 0)).expect("writes");
     before.sync_folder("").expect("syncs");
-    let start = before.after_kill();
+    let complete = before.after_kill();
     let (_, removed) =
-        start_over_in(Arc::new(start.clone()), &CrawlSettings::new(), None, NO_MEMORY).expect("starts over");
+        start_over_in(Arc::new(complete.clone()), &CrawlSettings::new(), None, NO_MEMORY).expect("starts over");
     assert!(removed.len() > 5 && removed.iter().any(|name| name == OUTPUT), "{removed:?}");
-    let (first, last) = (before.calls(), start.calls());
+    let (first, last) = (before.calls(), complete.calls());
     let mut resumed = 0;
     for (call, seed) in (first..last).flat_map(|call| (0..4).map(move |seed| (call, seed))) {
         let files = before.after_kill();

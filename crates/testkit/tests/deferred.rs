@@ -15,13 +15,14 @@ use argiope_store::disk::{CrawlSettings, DiskFrontier, UrlTracer, open_within};
 use argiope_testkit::crash_files::CrashFiles;
 
 const FINGERPRINT_KEY: u64 = 1;
+/// A memory limit with which the frontier keeps as little as possible in memory.
 const NO_MEMORY: usize = 0;
 const ROOT: &str = "http://h.example/";
 /// The links of the root page.
 const LINKS: [&str; 4] =
     ["http://h.example/1", "http://a.example/", "https://b.example:8443/x?y", "http://a.example/2"];
 
-/// Runs a crawl of which only the root page has links. Returns the keeper, the fetched URLs and the end.
+/// Runs a crawl in which only the root page has links. Returns the keeper, the fetched URLs and why the crawl ended.
 fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier>, BTreeSet<String>, End) {
     let config = Config {
         roots: vec![ROOT.into()],

@@ -8,6 +8,7 @@ fn every_test_that_the_page_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = fs::read_to_string(root.join("docs/faults.md")).expect("the page");
     let (mut file, mut source, mut named) = (String::new(), String::new(), 0);
+    // The last column of a row holds paths of test files, each followed by the names of its tests.
     for row in page.lines().filter(|line| line.starts_with("| F")) {
         let tests = row.trim_end_matches([' ', '|']).rsplit(" | ").next().expect("a column");
         for quoted in tests.split('`').skip(1).step_by(2) {

@@ -1,4 +1,5 @@
-//! Tests of a fleet's Redis scripts on a real cluster of six nodes: the frontier suite, leases, epochs and fencing.
+//! Tests of a fleet's Redis scripts: the frontier suite, leases, epochs and fencing. They run on a real cluster of six
+//! nodes or on a single server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -47,7 +48,7 @@ fn frontiers(cluster: &RedisCluster) -> impl Fn(u64) -> BlockingFrontier {
 }
 
 /// Runs the frontier suite. Its tests mostly wait for the servers, so they run concurrently. Every call is a round trip, so
-/// without `ARGIOPE_LONG` the longest tests are shorter than for frontiers in memory.
+/// without `ARGIOPE_LONG` the longest tests make fewer calls than for other frontiers.
 fn run_frontier_suite(cluster: &RedisCluster) {
     let (length, seeds) = if std::env::var_os("ARGIOPE_LONG").is_some() { (20_000, 40) } else { (2_000, 10) };
     std::thread::scope(|scope| {
@@ -121,7 +122,6 @@ fn forward_connection(client: TcpStream, server: TcpStream, lose_next: &AtomicBo
     while let Ok(count) = server.read(&mut buffer)
         && count > 0
     {
-        // The server has executed the script.
         if lose_next.swap(false, Ordering::SeqCst) || client.write_all(&buffer[..count]).is_err() {
             break;
         }

@@ -37,18 +37,19 @@ impl Committing {
         let opened =
             open_within(Arc::new(CrashFiles::default()), &CrawlSettings::new(), memory_limit).expect("a new directory");
         let mut frontier = opened.frontier;
+        // Small, so that the log has several files.
         frontier.set_max_file_size(3_000);
         Self { frontier, writer: opened.writer, calls_per_commit, calls: 0 }
     }
 
-    /// Counts a call, and commits if it is time. Returns `result`, the result of the call.
+    /// Counts a call, and commits after every `calls_per_commit` calls. Returns `result`, the result of the call.
     fn commit_after<T>(&mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         self.calls += 1;
         if self.calls.is_multiple_of(self.calls_per_commit)
             && let Some(batch) = self.frontier.commit(&[("pages.jsonl", self.calls as u64)])?
         {
             self.writer.write(&batch)?;
-            // Every second commit is acknowledged only by the next one.
+            // Every second commit is acknowledged only together with the next one.
             if self.calls.is_multiple_of(2) {
                 self.frontier.acknowledge(&batch)?;
             }
@@ -149,7 +150,7 @@ fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
     }
 }
 
-/// Links are put, taken, settled and returned between the portions of a snapshot. Opening the directory after any
+/// Links are put, taken, settled and given back between the portions of a snapshot. Opening the directory after any
 /// commit must find the committed state, usually with a snapshot whose parts were written at different times.
 #[test]
 fn a_snapshot_taken_during_a_crawl_is_correct() {

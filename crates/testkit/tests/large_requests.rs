@@ -62,5 +62,6 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
         keeper.take_settled();
     }
     assert_eq!(sent, FORMS);
+    // A lane holds at most 4 MiB of requests.
     assert!(max_held <= 4, "a lane held {max_held} bodies of 1 MiB");
 }

@@ -228,7 +228,7 @@ fn the_controller_is_close_to_the_best_fixed_width() {
     }
 }
 
-/// Mean number of requests in flight in each interval of ten seconds.
+/// Mean number of requests in flight in each interval of ten seconds. The keys are the numbers of the intervals.
 fn widths(report: &SimReport) -> BTreeMap<u64, f64> {
     let mut intervals: BTreeMap<u64, f64> = BTreeMap::new();
     for page in report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page) {

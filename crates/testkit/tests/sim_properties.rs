@@ -156,6 +156,7 @@ proptest! {
         prop_assert_eq!(ended, last_event, "the crawl ends with its last event");
         prop_assert_eq!(end == End::Finished, counts.queued == 0);
         prop_assert_eq!(counts.leased, 0);
+        // If the numbers are equal, either end is correct.
         if fetchable < max {
             prop_assert_eq!(end, End::Finished);
         } else if fetchable > max {

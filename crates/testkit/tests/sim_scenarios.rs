@@ -39,7 +39,7 @@ impl<F: FnMut(&Job, u32, Time) -> SimResponse> SimWeb for Script<F> {
     }
 }
 
-/// A simulation of a scripted web, with one root unless `change` sets others.
+/// A simulation of a scripted web. `change` changes the settings, which have one root.
 fn sim<F: FnMut(&Job, u32, Time) -> SimResponse>(change: impl FnOnce(&mut Config), respond: F) -> Sim<Script<F>> {
     let mut config = Config { roots: vec!["http://h.example/0".into()], scope: ScopeKind::Any, ..Config::default() };
     change(&mut config);
@@ -298,6 +298,7 @@ fn a_host_that_stops_responding_does_not_delay_the_crawl_for_long() {
 /// The frontier in memory does not store rules, so evicted rules can only be fetched from their host again.
 #[test]
 fn evicted_robots_rules_are_not_fetched_repeatedly() {
+    // The rules of all hosts together need more memory than the limit allows for rules.
     let file: String = (0..6_000).map(|n| format!("Disallow:/*x{n}\n")).collect();
     let file = format!("User-agent: *\n{file}").into_bytes();
     let hosts = 60;
@@ -315,7 +316,7 @@ fn evicted_robots_rules_are_not_fetched_repeatedly() {
     assert!(requests <= 2 * hosts, "{requests} times for {hosts} hosts");
 }
 
-/// Hosts that need a minute per page are crawled beside a fast host, which must nearly keep its own pace.
+/// Hosts that need a minute per page are crawled beside a fast host, which must be crawled nearly as fast as alone.
 #[test]
 fn slow_hosts_do_not_hold_all_slots() {
     const PAGES: usize = 400;
@@ -326,8 +327,8 @@ fn slow_hosts_do_not_hold_all_slots() {
 
     impl SimWeb for SlowHosts {
         fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
-            let fast_host = 200;
-            let last_byte = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(fast_host);
+            let fast_host_byte = 200;
+            let last_byte = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(fast_host_byte);
             (Duration::from_millis(5), Ok((vec![IpAddr::from([93, 184, 216, last_byte])], Duration::from_secs(3_600))))
         }
 
@@ -371,8 +372,8 @@ fn slow_hosts_do_not_hold_all_slots() {
     assert!(alone / beside_slow_hosts >= 0.8, "{alone} s alone, {beside_slow_hosts} s beside slow hosts");
 }
 
-/// Of 401 hosts, 400 send their pages a few bytes at a time, and there are 256 slots. The other host must nearly keep its
-/// own pace. If it comes last, it must not have to wait for the timeouts of the others.
+/// Of 401 hosts, 400 send their pages a few bytes at a time, and there are 256 slots. The good host must be crawled nearly
+/// as fast as alone. If it comes last, it must not have to wait for the timeouts of the others.
 #[test]
 fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
     struct Crowd {
@@ -403,7 +404,8 @@ fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
         }
     }
 
-    // When the first request to the good host started, and how long all of them took.
+    // Crawls the good host with this number of dripping hosts before and after it. Returns when the first request to the
+    // good host started, and the time from then until its last response.
     let crawl = |pages: usize, before: usize, after: usize| {
         let drips = |range: std::ops::Range<usize>| range.map(|host| format!("http://drip{host}.example/0"));
         let good = ["http://good.example/0".to_owned()];
@@ -424,6 +426,7 @@ fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
     let ((_, alone), (_, beside)) = (crawl(4_000, 0, 0), crawl(4_000, 0, 400));
     assert!(alone / beside >= 0.8, "{alone} s alone, {beside} s beside 400 hosts");
     let (start, _) = crawl(100, 400, 0);
-    // Each time, half of the slots become free after five seconds: 256 + 128 hosts had a turn before it.
-    assert!(start < 12.0, "its first request after {start} s");
+    // Every five seconds, half of the slots become free. 256 hosts start at once, 128 after five seconds, and the good host
+    // after ten, with the last of the others.
+    assert!(start < 12.0, "the first request to the good host after {start} s");
 }

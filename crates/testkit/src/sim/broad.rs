@@ -26,7 +26,7 @@ pub struct BroadWeb {
     pub found_late: u64,
     /// How long it takes to resolve a name.
     pub dns: Duration,
-    /// The number of hosts whose robots.txt has a Crawl-delay (the first ones), and the delay.
+    /// This number of hosts, the first ones, have a robots.txt with this Crawl-delay.
     pub crawl_delay: (usize, Duration),
 }
 
@@ -59,10 +59,11 @@ impl BroadWeb {
     /// The response time of a host.
     pub fn latency_of(&self, host: usize) -> Duration {
         let (low, high) = (self.latency.0.as_micros() as u64, self.latency.1.as_micros() as u64);
+        // Another seed than in `is_root`, so that the two are independent.
         Duration::from_micros(SimRng::for_item(self.seed ^ 7, host as u64).between(low, high))
     }
 
-    /// The delay between requests to a host, if the settings have this one.
+    /// The delay between requests to a host. `delay` is that of the settings.
     fn delay_of(&self, host: usize, delay: Duration) -> Duration {
         if host < self.crawl_delay.0 { delay.max(self.crawl_delay.1) } else { delay }
     }
@@ -84,8 +85,8 @@ impl BroadWeb {
     }
 
     /// A lower bound for any polite schedule that fetches the pages of a host one after the other. It is the larger of two
-    /// times: the longest time of a host together with the root that links to it, and all response times divided by the
-    /// number of slots.
+    /// times: the longest time of a host, for hosts that are found late including the time of the root before; and the sum
+    /// of all response times divided by the number of slots.
     pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
         let hosts = 0..self.sizes.len();
         // Name resolution, then robots.txt and the pages, one after the other.
@@ -97,6 +98,7 @@ impl BroadWeb {
             let found_after = if self.is_root(host) { Duration::ZERO } else { host_time(self.root_before(host)) };
             found_after + host_time(host)
         });
+        // The pages and robots.txt of every host.
         let all: Duration =
             hosts.map(|host| self.latency_of(host) * (self.sizes.get(host).copied().unwrap_or(1) + 1)).sum();
         by_host.max().unwrap_or_default().max(all / u32::try_from(concurrency).unwrap_or(u32::MAX))
@@ -106,6 +108,7 @@ impl BroadWeb {
 impl SimWeb for BroadWeb {
     fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
         let number = host_number(host).unwrap_or(0) as u32;
+        // Public addresses: from 80.0.0.0 on.
         let ip = IpAddr::V4(Ipv4Addr::from(0x5000_0000 + number));
         (self.dns, Ok((vec![ip], Duration::from_secs(300))))
     }

@@ -48,15 +48,15 @@ pub type ResolveResult = Result<(Vec<IpAddr>, Duration), Failure>;
 pub struct SimReply {
     /// The time from request to reply.
     pub after: Duration,
-    /// The address that was connected to, one of the job's.
+    /// The address that was connected to: one of the addresses of the job.
     pub ip: Option<IpAddr>,
     pub response: SimResponse,
     /// The header `Retry-After`.
     pub retry_after: Option<Duration>,
     /// The size on the wire.
     pub bytes: u64,
-    /// Whether its body begins at once and arrives a few bytes at a time. It may be closed before its end, as a
-    /// connection would do it.
+    /// Whether the body begins at once and arrives a few bytes at a time. The crawler may close such a response before its
+    /// end, because it is too slow.
     pub drips: bool,
 }
 
@@ -91,6 +91,7 @@ pub struct SimFetch {
     pub url: Url,
     pub purpose: Purpose,
     pub start: Time,
+    /// When the response ends, or would end if it was closed before.
     pub end: Time,
     pub ip: Option<IpAddr>,
 }
@@ -98,6 +99,7 @@ pub struct SimFetch {
 /// The result of a simulated crawl.
 #[derive(Debug)]
 pub struct SimReport {
+    /// Why the crawl ended.
     pub end: End,
     /// When the keeper reported the end.
     pub ended: Time,
@@ -118,6 +120,7 @@ pub enum SimFault {
     /// The keeper waits forever, and no event is scheduled.
     WaitsForever {
         at: Time,
+        /// Number of links that are known and not settled.
         unfinished: u64,
     },
     /// The keeper waits for a time in the past.
@@ -139,7 +142,7 @@ const DRIP_INTERVAL: Duration = Duration::from_millis(100);
 /// An event of the simulation.
 enum Event {
     Replied(Box<Visit>),
-    /// Bytes of a response that drips: it ends, continues, or is closed.
+    /// The next bytes of a response that drips. With them it is complete, or it continues, or it is closed as too slow.
     Drip(Box<DrippingFetch>),
     Resolved(LaneId, ResolveResult),
     /// Links from outside arrive.
@@ -159,7 +162,7 @@ struct DrippingFetch {
 /// An event and its time. Events with equal times are processed in the order in which they were scheduled.
 struct ScheduledEvent {
     at: Time,
-    /// The number of the event.
+    /// The number of events that were scheduled up to this one.
     number: u64,
     event: Event,
 }
@@ -281,6 +284,7 @@ impl<W: SimWeb> Sim<W> {
             Event::Drip(mut fetch) => {
                 let age = self.now - fetch.start;
                 let is_complete = age >= fetch.reply.after;
+                // The workbench sets the quota: the number of slow responses to close.
                 if !is_complete && !self.rules.limits.slow_response_quota.take(age) {
                     self.schedule(self.now + DRIP_INTERVAL, Event::Drip(fetch));
                     return Ok(());

@@ -48,7 +48,7 @@ pub struct WebModel {
 /// A host of the model.
 struct ModelHost {
     addresses: Vec<IpAddr>,
-    /// How often the name fails to resolve before it succeeds.
+    /// How often and with which error the name fails to resolve before it succeeds.
     dns: Failing<ErrorKind>,
     /// How long the addresses may be cached.
     ttl: Duration,
@@ -123,7 +123,7 @@ pub struct ExpectedResult {
     pub is_requested: bool,
 }
 
-/// The initial value of [`ModelHost::failures_left`].
+/// The initial value of [`ModelHost::failures_left`]. The crawl gives up on a host after ten failures in a row.
 const MAX_FAILURES_PER_HOST: u32 = 9;
 /// A number of failures that never ends.
 const FOREVER: u32 = u32::MAX;
@@ -149,6 +149,7 @@ impl WebModel {
         let mut urls = Vec::new();
         for origin in &origins {
             let is_dead = model.hosts.get(&*origin.host).is_some_and(|host| host.dead.is_some());
+            // The crawl would give up on a large dead host before it has requested all pages.
             let max_pages = if is_dead { 2 } else { model.plan.pages };
             for number in 0..1 + rng.below(max_pages) {
                 // Some robots.txt disallow `/no`, and `/outside` is out of scope.
@@ -164,8 +165,10 @@ impl WebModel {
             let page = model.make_page(&mut rng, max_tries, page_url, &urls);
             model.pages.insert(page_url.clone(), page);
         }
+        // `/p0` may be missing. Then the first root has the status 404.
         let first = origins.first().map(|origin| url(&format!("{origin}/p0")));
         model.roots.extend(first);
+        // Up to three other origins have a root too.
         for origin in origins.iter().take(4).skip(1) {
             if rng.chance(50) {
                 model.roots.extend(urls.iter().find(|page_url| page_url.origin() == *origin).cloned());
@@ -195,6 +198,7 @@ impl WebModel {
                 addresses.push(address(rng, self.plan.addresses));
                 addresses.dedup();
             }
+            // A private address, which the crawl refuses.
             if rng.chance(fault_percent / 6) {
                 addresses = vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, number as u8))];
             }
@@ -212,10 +216,10 @@ impl WebModel {
             let ttl = Duration::from_secs(rng.one_of(&[0, 1, 300]).unwrap_or(300));
             let latency = rng.between(1, 400);
             origins.push(url(&format!("http://{name}/")).origin());
+            // The crawl refuses port 25.
             let others = [(50, "https://", ""), (20, "http://", ":8080"), (fault_percent / 6, "http://", ":25")];
             for (percent, scheme, port) in others {
-                // A host that never responds must be small. The crawl would give up on a large one before it has
-                // requested all pages.
+                // A host that never responds must be small, so it has only one origin.
                 if rng.chance(percent) && dead.is_none() {
                     origins.push(url(&format!("{scheme}{name}{port}/")).origin());
                 }
@@ -313,13 +317,14 @@ impl WebModel {
         while let Some(page_url) = queue.pop_front() {
             let mut found = Vec::new();
             if origins.insert(page_url.origin()) && rules.robots == RobotsPolicy::Obey {
-                found.extend(self.listed(&page_url.origin()));
+                found.extend(self.sitemap_pages(&page_url.origin()));
             }
             let (result, links) = self.expected_result(&page_url, rules);
             expected.insert(page_url.clone(), result);
             found.extend(links);
             for link in found {
-                let verdict = rules.scope.judge(link.as_ref(), 1, LinkKind::Anchor);
+                let depth = 1;
+                let verdict = rules.scope.judge(link.as_ref(), depth, LinkKind::Anchor);
                 if verdict == ScopeVerdict::Follow && known.insert(link.clone()) {
                     queue.push_back(link);
                 }
@@ -393,6 +398,7 @@ impl WebModel {
         };
         match robots.failing {
             Failing { times: FOREVER, kind: FailedAttempt::NoResponse(kind) } => return Err((Outcome::Failed, kind)),
+            // After the last try, a robots.txt with status 408 counts as missing, like most of 4xx.
             Failing { times: FOREVER, kind: FailedAttempt::Status(408, _) } => return Ok(RobotsBehaviour::Missing),
             Failing { times: FOREVER, .. } => return Err(unreachable),
             _ => {}
@@ -408,12 +414,12 @@ impl WebModel {
         if let Some(kind) = self.hosts.get(to.host()).and_then(|host| host.dead) {
             return Err((Outcome::Failed, kind));
         }
-        // The first hop leads to /hops/n, which uses n more of the five allowed redirects.
+        // Five redirects are allowed. The first leads to /hops/n, from where n more follow.
         if hops_left(to) > 4 { Err(unreachable) } else { Ok(hops_end()) }
     }
 
-    /// The pages that the sitemaps of an origin list.
-    fn listed(&self, origin: &Origin) -> Vec<Url> {
+    /// The pages that the sitemap of an origin lists.
+    fn sitemap_pages(&self, origin: &Origin) -> Vec<Url> {
         if self.out_of_reach(&Url::robots_of(origin)).is_some() {
             return Vec::new();
         }
@@ -423,7 +429,8 @@ impl WebModel {
         }
     }
 
-    /// The reply to the next request for a URL: its content, its Retry-After in seconds, and its size.
+    /// The reply to the next request for a URL: its content, its Retry-After in seconds, and its size on the wire. Replies
+    /// other than pages have fixed sizes.
     fn next_response(&mut self, page_url: &Url) -> (SimResponse, Option<u64>, u64) {
         let count = self.request_counts.entry(page_url.as_str().into()).or_default();
         let earlier_requests = *count;
@@ -434,7 +441,7 @@ impl WebModel {
         if page_url.path().starts_with("/hops/") {
             return (hop(page_url), None, 300);
         }
-        let fails = |failing: Failing<FailedAttempt>| match failing.kind {
+        let failure_reply = |failing: Failing<FailedAttempt>| match failing.kind {
             _ if earlier_requests >= failing.times => None,
             FailedAttempt::NoResponse(kind) => Some((SimResponse::Nothing(kind), None, 0)),
             FailedAttempt::Status(status, retry_after) => Some((SimResponse::Status(status), retry_after, 150)),
@@ -445,7 +452,7 @@ impl WebModel {
             let Some(robots) = robots else {
                 return (SimResponse::Status(404), None, 100);
             };
-            return fails(robots.failing).unwrap_or_else(|| (robots.behaviour.response(), None, 200));
+            return failure_reply(robots.failing).unwrap_or_else(|| (robots.behaviour.response(), None, 200));
         }
         if let ("/sitemap.xml", Some(ModelRobots { behaviour: RobotsBehaviour::Rules { sitemap, .. }, .. })) =
             (page_url.path(), robots)
@@ -459,7 +466,7 @@ impl WebModel {
         let Some(page) = self.pages.get(page_url) else {
             return (SimResponse::Status(404), None, 100);
         };
-        fails(page.failing).unwrap_or_else(|| {
+        failure_reply(page.failing).unwrap_or_else(|| {
             let response = match &page.behaviour {
                 PageBehaviour::Links(links) => SimResponse::Page(links.clone()),
                 PageBehaviour::Status(status) => SimResponse::Status(*status),

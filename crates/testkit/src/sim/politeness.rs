@@ -27,9 +27,9 @@ pub struct PolitenessChecker {
     hosts: HashMap<Box<str>, HostRequests>,
     /// Requests in flight, by address.
     addresses: HashMap<IpAddr, usize>,
-    /// The rules of each origin, and how long they are valid.
+    /// The rules of each origin, and until when they may be used.
     robots: HashMap<Origin, (Robots, Time)>,
-    /// For each URL that was requested: no further request before this time.
+    /// For each page or sitemap that was requested: no further request for it before this time.
     retry_not_before: HashMap<Url, Time>,
     /// The distinct pages that were requested.
     pages: HashSet<Url>,
@@ -73,7 +73,7 @@ impl PolitenessChecker {
         }
     }
 
-    /// The violations.
+    /// All violations so far, each with URL and time.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
@@ -184,7 +184,8 @@ impl PolitenessChecker {
         let host = self.hosts.entry(visit.link.url.host().into()).or_default();
         host.in_flight -= 1;
         let mut pause = Duration::ZERO;
-        // `--pace gentle` waits at least a second, and five times as long as the response took.
+        // `--pace gentle` waits at least a second. After a response that is not a refusal, it also waits at least five times
+        // as long as the response took.
         if self.rules.pace == Pace::Gentle {
             pause = Duration::from_secs(1);
             if visit.facts.status.is_some_and(|status| !matches!(status, 429 | 503)) {
@@ -196,7 +197,7 @@ impl PolitenessChecker {
         }
         host.not_before = host.not_before.max(now + pause);
         let retry_after = visit.for_keeper.retry_after.map(|delay| delay.min(MAX_RETRY_AFTER));
-        // Doubled with each attempt.
+        // Doubled with each attempt, at most 16 times, so that the shift does not overflow.
         let backoff = wait.saturating_mul(1 << u32::from(visit.link.tries.clamp(1, 17) - 1));
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             self.retry_not_before.insert(visit.link.url.clone(), now + retry_after.unwrap_or(backoff));
@@ -215,6 +216,7 @@ impl PolitenessChecker {
             _ => {
                 // If the last attempt to renew the file has failed, the earlier rules may be used for a while.
                 let is_last_try = visit.facts.outcome != Outcome::Redirect && visit.link.tries >= self.rules.max_tries;
+                // A TLS error is not tried again.
                 let is_final = visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Tls);
                 if (is_last_try || is_final)
                     && let Some((_, until)) = self.robots.get_mut(origin)
