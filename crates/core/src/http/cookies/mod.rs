@@ -193,8 +193,8 @@ impl CookieJar {
         })
     }
 
-    /// Inserts a cookie, or replaces it. An expired one only removes the earlier value. Then evicts cookies down to the
-    /// limits. Returns true if the cookie is stored and its value is new.
+    /// Inserts a cookie in place of an earlier one with the same identity. An expired cookie only removes the earlier
+    /// one. Then evicts cookies down to the limits. Returns true if the cookie is stored and its value is new.
     fn insert(&mut self, mut cookie: Cookie, now: i64) -> bool {
         let key = site_of(&cookie.domain);
         let site = self.sites.entry_ref(key).or_default();

@@ -26,7 +26,7 @@ pub struct SetCookie {
 }
 
 impl SetCookie {
-    /// Size in bytes, heap included. The constant covers the path and the overhead of the allocations.
+    /// Size in bytes, heap included. The constant covers a path of usual length and the overhead of the allocations.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.name.len() + self.value.len() + self.domain.len() + 64
     }

@@ -230,7 +230,7 @@ fn the_number_of_cookies_per_domain_and_site_is_limited() {
         set(&mut jar, "https://h.example/", &format!("n{n}=1; Path=/x"));
         sent(&mut jar, "https://h.example/"); // uses `kept`, and no other
     }
-    assert_eq!(jar.len(), 50);
+    assert_eq!(jar.len(), MAX_PER_DOMAIN);
     let header = sent(&mut jar, "https://h.example/x");
     // The least recently used cookies were evicted; secure ones are evicted last.
     assert!(header.contains("kept=1") && header.contains("n59=1") && !header.contains("n10=1"), "{header}");
@@ -244,7 +244,8 @@ fn the_number_of_cookies_per_domain_and_site_is_limited() {
 
 #[test]
 fn oversized_cookies_are_rejected_and_headers_are_bounded() {
-    let fits = "x".repeat(4095);
+    // With a name of one byte, this value just fits.
+    let fits = "x".repeat(MAX_COOKIE - 1);
     assert!(set(&mut CookieJar::default(), "http://h.example/", &format!("a={fits}")));
     assert!(!set(&mut CookieJar::default(), "http://h.example/", &format!("ab={fits}")));
     let mut jar = CookieJar::default();
@@ -252,7 +253,7 @@ fn oversized_cookies_are_rejected_and_headers_are_bounded() {
         set(&mut jar, "http://h.example/", &format!("n{n}={}", "x".repeat(1_000)));
     }
     let header = sent(&mut jar, "http://h.example/");
-    assert!(header.len() + "Cookie: ".len() < 8_192 && header.len() > 7_000, "{}", header.len());
+    assert!(header.len() + "Cookie: ".len() <= MAX_HEADER && header.len() > 7_000, "{}", header.len());
 }
 
 #[test]
@@ -277,12 +278,10 @@ fn dates_are_parsed_leniently() {
         "Sunday, 06-Nov-94 08:49:37 GMT",
         "Sun Nov  6 08:49:37 1994",
         "6 november 94 8:49:37",
-        "94 08:49:37 06 Nov",
         "08:49:37zzz 06th Novem 1994AD",
         "1994 6 Nov 08:49:37",
     ] {
-        let expected = if text.starts_with("94") { None } else { Some(moment) };
-        assert_eq!(parse_date(text.as_bytes()), expected, "{text}");
+        assert_eq!(parse_date(text.as_bytes()), Some(moment), "{text}");
     }
     assert_eq!(parse_date(b"1 Jan 1970 00:00:00"), Some(0));
     assert_eq!(parse_date(b"1 Jan 69 00:00:00"), parse_date(b"1 Jan 2069 00:00:00"));
@@ -297,6 +296,8 @@ fn dates_are_parsed_leniently() {
         "06 Nov 1600 08:49:37",
         "06 Nov 19941 08:49:37",
         "06 Nov 1994 123:49:37",
+        // The first number of one or two digits is the day.
+        "94 08:49:37 06 Nov",
     ] {
         assert_eq!(parse_date(text.as_bytes()), None, "{text}");
     }
