@@ -1,8 +1,8 @@
 //! [`Fetch`]: one job on one HTTP/1.1 connection, from the request to the visit.
 //!
-//! The caller does three things. On [`Step::Write`] it writes the bytes and reports how many were written. On
-//! [`Step::Read`] it waits, reads into its own buffer and feeds the bytes. On [`Step::Done`] it takes the visit. The
-//! fetch handles TLS, redirects, codings and links.
+//! The caller does what [`Fetch::step`] returns. On [`Step::Write`] it writes the bytes and reports how many were
+//! written. On [`Step::Read`] it waits, reads into its own buffer and feeds the bytes. On [`Step::Pause`] it calls
+//! [`Fetch::resume`] later. On [`Step::Done`] it takes the visit. The fetch handles TLS, redirects, codings and links.
 //!
 //! | file | content |
 //! |---|---|
@@ -74,6 +74,7 @@ impl Fetch {
 
     pub fn step(&mut self) -> Step<'_> {
         let Exchange { conn, page } = &mut *self.0;
+        // The links of a complete page wait for memory before the visit is built.
         if matches!(conn.step(), Step::Done) && !page.reserve_links() {
             return Step::Pause;
         }
@@ -169,6 +170,7 @@ impl Fetch {
         }
         let (reusable, peer, http) = (end.reusable, conn.peer, page.job().http);
         let mut visit = page.finish(end, peer, conn.is_tls(), || conn.tls_info(), now);
+        // Only HTTP/1.1 was used. A host that requires it keeps that mark.
         visit.for_keeper.http = Some(if http == LaneHttp::Http1Only { http } else { LaneHttp::Serial });
         Finished::Visit(visit, reusable.then(|| Box::new(conn)))
     }

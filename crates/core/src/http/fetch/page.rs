@@ -16,7 +16,6 @@ use crate::page::custom_request::Method;
 use crate::page::examine::{self, ExamineLimits, Examiner};
 use crate::page::follow;
 use crate::page::link::Link;
-
 use crate::page::reader::{DeliveredBodies, HeldBody};
 use crate::page::robots;
 use crate::page::sitemap;
@@ -211,7 +210,7 @@ impl Page {
         let wire_charge = wire.as_mut().map(|wire| &mut wire.charge);
         let charges = wire_charge.into_iter().chain(reader_charge).chain(body_charge).chain(link_charge);
         let mut charges = charges.peekable();
-        // They all belong to the same response: if one of them has the overdraft, the others may grow too.
+        // All these charges belong to the same response: if one of them has the overdraft, the others may grow too.
         has_overdraft || charges.peek().is_none() || charges.any(BudgetCharge::may_grow)
     }
 
@@ -317,7 +316,7 @@ impl Page {
         may_exceed
     }
 
-    /// Detaches the consumer of the body.
+    /// Drops the consumer of the body, and the body received so far.
     fn forget_body(&mut self) {
         if let Some(response) = &mut self.response {
             response.reader = Reader::None;
@@ -326,7 +325,7 @@ impl Page {
     }
 }
 
-/// The request as sent. It is computed from job and rules, so it does not have to be stored.
+/// The head of the request as sent. It is computed from job and rules, so it does not have to be stored.
 pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
     let url = job.link.url.as_ref();
     let request = job.link.request.as_deref();
@@ -427,6 +426,7 @@ impl Receiver for Page {
             Reader::None if is_body_refused => Want::Nothing,
             Reader::None if self.wire.is_none() => Want::Nothing,
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
+            // One byte above the limit shows that the file is too long, see `body`.
             Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
             Reader::None | Reader::Page(_) => Want::Body,
         };
@@ -486,7 +486,7 @@ impl Receiver for Page {
             }
             Reader::Robots(text) => {
                 let bytes = &mut text.bytes;
-                // One byte above the limit distinguishes a file that ends there from a longer one.
+                // One byte above the limit distinguishes a file that ends at the limit from a longer one.
                 let room = (robots::MAX_ROBOTS_BYTES + 1).saturating_sub(bytes.len());
                 bytes.extend_from_slice(decoded.get(..room).unwrap_or(decoded));
             }

@@ -267,6 +267,7 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
         // A long base URL turns a little markup into many bytes, and many visits may wait for the keeper.
         let dropped = examined.links.truncate(follow::MAX_FOLLOW_BYTES);
         examined.links.shrink();
+        // `judge_links` has counted links beyond the same limit already, so the two numbers are not added.
         let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
         (visit.findings.links_cut, visit.findings.edges) = (cut, Some(Box::new(examined.links)));
     }
