@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
-use argiope_core::http::proxy::{Proxies, Proxy, literal};
+use argiope_core::http::proxy::{Proxies, Proxy, ip_literal};
 use argiope_core::rules::{Config, ConfigError};
 
 /// The proxies for these settings. Their names are resolved now, so that a mistake is reported before the crawl starts.
@@ -15,7 +15,7 @@ pub fn load(config: &Config) -> Result<Proxies, ConfigError> {
 
 /// The addresses of a proxy.
 fn look_up(proxy: &Proxy) -> Result<Vec<IpAddr>, ConfigError> {
-    if let Some(address) = literal(&proxy.host) {
+    if let Some(address) = ip_literal(&proxy.host) {
         return Ok(vec![address]);
     }
     let found = (&*proxy.host, proxy.port).to_socket_addrs();

@@ -1,4 +1,5 @@
-//! Which addresses and ports are never connected to: everything that is not the public Internet.
+//! Which addresses, names and ports are refused: what is not part of the public Internet, unless the user allows it,
+//! and ports of other protocols, always.
 //!
 //! Invariant: the decision is about the address that is connected to, not about its spelling in a URL. An IPv6 address
 //! that embeds an IPv4 address is judged as that IPv4 address.
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn blocked_ports_are_sorted_and_exclude_web_ports() {
         assert!(BLOCKED_PORTS.is_sorted());
-        assert_eq!(BLOCKED_PORTS.len(), 83);
+        assert_eq!(BLOCKED_PORTS.len(), 83, "the length of the list in the standard");
         for port in [22, 25, 6000, 6667, 10080] {
             assert!(is_blocked_port(port));
         }

@@ -7,9 +7,9 @@
 //! | `all_proxy`, `ALL_PROXY` | schemes without a variable of their own |
 //! | `no_proxy`, `NO_PROXY` | hosts that are contacted directly, even with `--proxy` |
 //!
-//! `--proxy` applies to both schemes and replaces the first three; an empty value means no proxy. Unlike in curl,
-//! proxies from the environment are not used for `localhost` and loopback addresses: the proxy would contact its own
-//! machine.
+//! `--proxy` applies to both schemes and replaces all these variables except `no_proxy`. With an empty value, no proxy
+//! is used. Unlike in curl, proxies from the environment are not used for `localhost` and loopback addresses: the proxy
+//! would contact its own machine.
 //!
 //! Invariant: the proxy of a request depends only on its origin. Pooled connections are keyed by origin, so a
 //! connection through one proxy is never used for another. A proxy's login is sent to that proxy only.
@@ -169,7 +169,7 @@ impl Proxy {
         }
         let host = url.host();
         let port = if has_port { url.port() } else { DEFAULT_PORT };
-        Ok(Self { kind, host: host.into(), port, login, addresses: literal(host).into_iter().collect() })
+        Ok(Self { kind, host: host.into(), port, login, addresses: ip_literal(host).into_iter().collect() })
     }
 
     /// True if the proxy resolves names.
@@ -226,7 +226,7 @@ impl Exceptions {
     }
 
     fn contains(&self, host: &str) -> bool {
-        let address = literal(host);
+        let address = ip_literal(host);
         let name = host.strip_suffix('.').unwrap_or(host);
         let is_match = |pattern: &str| match address {
             Some(address) => in_network(address, pattern),
@@ -260,7 +260,7 @@ fn in_network(address: IpAddr, pattern: &str) -> bool {
 }
 
 /// The IP address that the host part of a URL is; `None` for a name.
-pub fn literal(host: &str) -> Option<IpAddr> {
+pub fn ip_literal(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(ipv6) => ipv6.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
         None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
@@ -269,7 +269,7 @@ pub fn literal(host: &str) -> Option<IpAddr> {
 
 fn is_loopback(host: &str) -> bool {
     let name = host.strip_suffix('.').unwrap_or(host);
-    literal(host).is_some_and(|address| address.is_loopback()) || name == "localhost" || name.ends_with(".localhost")
+    ip_literal(host).is_some_and(|address| address.is_loopback()) || name == "localhost" || name.ends_with(".localhost")
 }
 
 /// The proxy URL for messages, without user name and password.

@@ -101,9 +101,9 @@ impl Race {
         self.addresses.len().min(MAX_ADDRESSES)
     }
 
-    /// The n-th address in connecting order: the families alternate, IPv6 first, each in the given order. The rest of
-    /// the longer family follows. The order is computed on each call, because lists are short and storing it would
-    /// allocate for every connection.
+    /// The n-th address in connecting order: the families alternate, IPv6 first, each in the given order. When one
+    /// family is used up, the addresses left in the other follow. The order is computed on each call, because lists are
+    /// short and storing it would allocate for every connection.
     fn nth_address(&self, n: usize) -> Option<IpAddr> {
         if n >= self.max_attempts() {
             return None;

@@ -95,7 +95,7 @@ const LARGE_SCRATCH: usize = 32 << 10;
 const SMALL_WINDOW: usize = 256 << 10;
 /// Base-2 logarithm of the largest window size in bytes that deflate and gzip allow (32 KiB).
 const MAX_DEFLATE_WINDOW_BITS: u8 = 15;
-/// RFC 9659: web content must not need a window above 8 MiB.
+/// Base-2 logarithm of the largest zstd window in bytes that RFC 9659 allows for web content (8 MiB).
 pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
 impl Decoder {
@@ -373,7 +373,7 @@ impl Layer {
     }
 
     /// The number of bytes needed to identify a stream. The first stream may be plain text, which needs more bytes than
-    /// a magic number.
+    /// a magic number. A zstd stream always needs more, because its window size comes after the magic number.
     fn bytes_to_identify(&self) -> usize {
         match (self.coding, self.has_ended_stream) {
             (Coding::Gzip, false) | (Coding::Zstd, _) => PEEK,
@@ -401,6 +401,7 @@ impl Layer {
         let window = match self.coding {
             Coding::Brotli => brotli_window(bytes),
             Coding::Zstd => zstd_window(bytes),
+            // At most 32 KiB, which is not charged.
             Coding::Gzip | Coding::Deflate => 0,
         };
         if window > SMALL_WINDOW && window > self.memory_granted {

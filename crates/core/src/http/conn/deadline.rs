@@ -19,7 +19,8 @@ use super::limits::Limits;
 /// Bytes per second below which a response may be ended to free its slot for other requests.
 pub(super) const SLOT_RATE: u32 = 1_024;
 
-/// How long a body may pause for memory or for a slow reader. A longer pause ends the body.
+/// How long a body may pause for memory or for a slow reader. A longer pause ends the body, but not before the deadline
+/// of the whole exchange.
 pub(super) const MAX_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// The timers of one exchange.
@@ -46,16 +47,18 @@ impl ReadDeadlines {
         Self { total, last_progress: now, window_start: now, window_bytes: 0 }
     }
 
-    /// Restarts idle and rate timers: the request is sent, or the body begins.
+    /// Restarts idle and rate timers: the tunnel or the TLS handshake is complete, the request is sent, or the body
+    /// begins.
     pub(super) fn restart(&mut self, now: Time) {
         self.last_progress = now;
         self.window_start = now;
         self.window_bytes = 0;
     }
 
-    /// Excludes a pause of our own from all timers. They continue from where they stopped, so a body that causes many
-    /// pauses gains no time.
+    /// Does not count a pause of our own towards any timer. The timers continue from where they stopped, so a body that
+    /// causes many pauses gains no time.
     pub(super) fn exclude_pause(&mut self, since: Time, now: Time) {
+        // Kept input that was processed during the pause has restarted the idle timer already.
         let pause = now - since.max(self.last_progress);
         self.last_progress += pause;
         self.window_start += pause;
@@ -213,10 +216,10 @@ mod tests {
         let mut quick = ReadDeadlines::new(Time::NEVER, at(0));
         assert!(!quick.count_bytes(20_000, at(9_000), &limits) && !quick.must_free_slot(AGE, at(9_900), &limits));
         let fresh = ReadDeadlines::new(Time::NEVER, at(6_000));
-        assert!(!fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "it was measured for less than five seconds");
+        assert!(!fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "its first byte arrived less than 5 s ago");
         assert!(deadlines.must_free_slot(AGE, at(9_900), &limits));
         assert!(!deadlines.must_free_slot(AGE, at(9_900), &limits), "the quota was one response");
         limits.slow_response_quota.set(1, Duration::from_secs(1));
-        assert!(fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "it was measured for longer than one second");
+        assert!(fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "its first byte arrived more than 1 s ago");
     }
 }

@@ -5,15 +5,15 @@
 //!
 //! | fault | treated as |
 //! |---|---|
-//! | several Content-Length that are equal, byte by byte, also as a list | tolerated |
-//! | Content-Length that differ, are empty, signed, too large or not digits | refused |
+//! | several values of Content-Length, as fields or as a list, that are equal byte by byte | tolerated |
+//! | values of Content-Length that differ; a value that is empty, signed, too large or not digits | refused |
 //! | Transfer-Encoding and Content-Length | chunked wins; connection not reused |
 //! | Transfer-Encoding: identity, alone | ignored |
 //! | chunked more than once, or together with identity | chunked once; connection not reused |
 //! | chunked in HTTP/1.0 | tolerated; connection not reused |
 //! | any other transfer coding | refused as `decode` (none is requested); as `protocol` if it comes after chunked |
 //! | chunk lines that end in a bare LF; blanks after a chunk size | tolerated |
-//! | a chunk size without digits, with more than 16, or with a prefix | broken: the chunks before it are kept |
+//! | a chunk size without digits, with more than 16 digits, or with the prefix `0x` | broken: earlier chunks are kept |
 //! | more chunk extensions or trailers than the limits allow | refused |
 //! | end of the connection after the last chunk, within the trailers | tolerated: the body is complete |
 
@@ -49,7 +49,8 @@ pub(super) struct FramingError {
     /// Bytes up to and including the faulty one. They are counted, so that the result does not depend on how the input
     /// was split.
     pub(super) used: usize,
-    /// True if the framing is malformed: the body up to here is kept. False if a limit was exceeded: it is not.
+    /// True if the framing is malformed: the body up to here is kept. False if a limit was exceeded: the body is not
+    /// kept.
     pub(super) keeps_body: bool,
 }
 
@@ -61,11 +62,12 @@ pub(super) struct Chunked {
     left: u64,
     /// Digits of the chunk size so far.
     digits: u8,
-    /// Bytes of chunk extensions so far; after the last chunk, bytes of trailers.
+    /// Bytes of chunk extensions, and of blanks after chunk sizes, so far. After the last chunk: bytes of trailers.
     extra_bytes: u32,
 }
 
-/// What the next byte belongs to. `...Lf` states expect the line feed after a CR.
+/// What the next byte belongs to. `DataCr` expects the end of the line after a chunk. `...Lf` states expect the line
+/// feed after a CR; `LastLf` expects that of the empty line which ends the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size,
@@ -184,6 +186,7 @@ impl Chunked {
         self.state = match (self.state, byte) {
             (State::Size, byte) if byte.is_ascii_hexdigit() => {
                 self.digits += 1;
+                // 16 hexadecimal digits fill `left`.
                 if self.digits > 16 {
                     return Err(malformed("a chunk size of more than 16 digits"));
                 }

@@ -279,10 +279,11 @@ fn names_framing(name: &[u8]) -> bool {
 
 /// Refuses bytes that cannot begin an HTTP head, at the first wrong byte, so that a fetch does not wait for more.
 pub(super) fn check_opening(bytes: &[u8]) -> Result<(), Failure> {
+    const SHOWN: usize = 24;
     if bytes.iter().zip(OPENING).all(|(have, want)| have == want) {
         return Ok(());
     }
-    let shown: String = bytes.iter().take(24).flat_map(|byte| byte.escape_ascii()).map(char::from).collect();
+    let shown: String = bytes.iter().take(SHOWN).flat_map(|byte| byte.escape_ascii()).map(char::from).collect();
     Err(Failure::new(ErrorKind::Protocol, format!("the response does not begin with HTTP/1.x but with \"{shown}\"")))
 }
 

@@ -154,8 +154,8 @@ pub struct ExchangeEnd {
     pub bytes_body: u64,
     /// The connection can be used for another request.
     pub reusable: bool,
-    /// The kept-alive connection was closed before the response began, so the request can be repeated on a new
-    /// connection.
+    /// The response did not begin, because the kept-alive connection was closed or delivered bytes of an earlier
+    /// response. So the request can be repeated on a new connection.
     pub stale: bool,
     /// When the first byte of the response arrived.
     pub ttfb: Option<Time>,
@@ -186,7 +186,8 @@ pub struct ExchangeEnd {
 /// additional writing and reading during `Head`, or during `Idle` if `start_handshake` was called.
 ///
 /// Two flags decide about reuse. `may_reuse` is what head and framing of the response allow. `is_unusable` means that
-/// the peer closed the connection or sent unexpected bytes, or that an earlier exchange did not end reusable.
+/// the peer closed the connection or sent unexpected bytes, or that an earlier exchange did not end reusable. In
+/// addition, the request must be completely sent.
 pub struct Conn {
     /// The address of the peer, if known.
     pub peer: Option<IpAddr>,
@@ -370,7 +371,8 @@ impl Conn {
         self.failure.as_deref().cloned().unwrap_or_else(unknown)
     }
 
-    /// Ends a response as truncated, even if its body looks complete.
+    /// Ends a response as truncated, even if its body looks complete. An unwanted body, which is discarded, is not
+    /// marked as truncated.
     pub(in crate::http) fn truncate_body(&mut self, failure: Failure) {
         self.connection_lost(failure.clone());
         if self.failure.is_none() && self.body_use != BodyUse::Drop {
@@ -379,7 +381,7 @@ impl Conn {
         }
     }
 
-    /// Whether the exchange is over and the response was received completely.
+    /// Whether the exchange is over without a failure: the response is complete, or its body is not wanted.
     pub(in crate::http) fn is_whole(&self) -> bool {
         self.phase == Phase::Done && self.failure.is_none()
     }
@@ -429,8 +431,8 @@ impl Conn {
     }
 
     /// Pauses or resumes reading, for backpressure. While a connection is paused within a body, its next step is
-    /// [`Step::Pause`] and its timers stop, so that a slow reader does not truncate bodies. A pause of an hour ends the
-    /// body.
+    /// [`Step::Pause`] and its timers stop, so that a slow reader does not truncate bodies. A pause that is longer than
+    /// an hour, and longer than the time left for the exchange, ends the body.
     pub fn set_paused(&mut self, pause: bool, now: Time) {
         match (self.is_paused(), pause) {
             (false, true) => self.paused_since = now,
@@ -568,7 +570,8 @@ impl Conn {
         } else {
             self.deadlines.head_expired(now, limits)
         };
-        // `None`: neither of these timers expired, so it is the handshake with the proxy or the TLS handshake.
+        // `None`: none of these timers expired, so the deadline of the proxy's conversation or of the TLS handshake
+        // did.
         let (kind, message) = match expired {
             Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not complete after {:?}", limits.total)),
             Some(Expired::Slow) => return self.stop(too_slow(limits), Some(Truncated::Time)),
@@ -619,7 +622,8 @@ impl Conn {
         end
     }
 
-    /// Heap bytes of this connection while it waits, without the internal memory of TLS sessions and decoders.
+    /// Heap bytes of this connection while it waits, without the tunnel and the internal memory of TLS sessions and
+    /// decoders.
     pub fn heap_bytes(&self) -> usize {
         let tls = self.tls.as_ref().map_or(0, |tls| size_of_val(&**tls) + tls.pending().len());
         let decoder = self.decoder.as_ref().map_or(0, |decoder| decoder.heap_bytes());
@@ -627,6 +631,7 @@ impl Conn {
         self.out.capacity() + partial + tls + decoder
     }
 
+    /// Whether the conversation with a proxy or the TLS handshake is still to be completed.
     pub(in crate::http) fn is_handshaking(&self) -> bool {
         self.tunnel.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }

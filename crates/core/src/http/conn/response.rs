@@ -1,6 +1,7 @@
 //! Processing of response bytes: the part of [`Conn`] that parses heads and decodes bodies.
 //!
-//! Invariant: each byte is processed once and in order. Bytes are buffered only if a head is split across reads.
+//! Invariant: each byte is processed once and in order. Bytes are buffered only if a head is split across reads, or if
+//! a decoder waits for memory or for its next slice.
 
 use std::num::NonZeroU64;
 
@@ -24,7 +25,7 @@ pub(super) const FIRST_DECODE_INPUT: usize = 512;
 /// Bounds of the adaptive input size.
 const MIN_DECODE_INPUT: usize = FIRST_DECODE_INPUT / 8;
 const MAX_DECODE_INPUT: usize = 8 << 10;
-/// Up to this expansion ratio the input size doubles; above it, it shrinks.
+/// Up to this expansion ratio the input size doubles. Above this ratio, the size shrinks to an eighth.
 const LOW_EXPANSION: u64 = 32;
 
 impl Conn {
@@ -131,7 +132,7 @@ impl Conn {
         end.saturating_sub(before)
     }
 
-    /// Ends the exchange because its head is malformed.
+    /// Ends the exchange within its head, because the head is malformed, or slow while its slot is needed.
     fn reject_head(&mut self, failure: Failure, received: &[u8]) {
         // Bytes on a kept-alive connection that do not look like a head belong to the previous response. The request is
         // repeated on a new connection.
@@ -171,6 +172,7 @@ impl Conn {
             self.body_use = BodyUse::Drop;
             let is_short = match plan.framing {
                 BodyFraming::Length(length) => length <= MAX_DRAIN,
+                // The length is not known yet: `take_body` stops at the same limit.
                 BodyFraming::Chunked(_) => true,
                 BodyFraming::UntilClose => false,
             };
@@ -307,7 +309,9 @@ impl Conn {
         receiver: &mut dyn Receiver,
         run: impl FnOnce(&mut Decoder, &DecodeQuota, Emit<'_>) -> Result<(), DecodeStop>,
     ) {
-        let quota = DecodeQuota::new(self.max_body(), until.saturating_sub(self.decoded_bytes(receiver)).max(1));
+        // With a slice of zero, the decoder would not make progress.
+        let slice = until.saturating_sub(self.decoded_bytes(receiver)).max(1);
+        let quota = DecodeQuota::new(self.max_body(), slice);
         let Some(decoder) = &mut self.decoder else { return };
         let bytes_body = &mut self.bytes_body;
         let mut emit = |receiver: &mut dyn Receiver, decoded: &[u8]| {
@@ -390,7 +394,7 @@ impl Conn {
         self.bytes_wire += partial.len() as u64;
         let fault = match Head::parse(&partial, &self.limits) {
             Err(fault) => Some(fault),
-            // A CR after lines that end in bare LF cannot be the first half of a CRLF.
+            // The lines before this CR end in a bare LF, so it was hardly meant as the first half of a CRLF.
             Ok(_) if partial.ends_with(b"\n\r") && !partial.ends_with(b"\r\n\r") => {
                 Some(Failure::new(ErrorKind::Protocol, "a head that ends in CR without LF"))
             }

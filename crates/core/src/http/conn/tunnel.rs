@@ -3,7 +3,8 @@
 //! `CONNECT` (RFC 9110, 9.3.6) or SOCKS 5 (RFC 1928, 1929), sans-IO like everything in `conn`.
 //!
 //! Invariant: no byte of the proxy's response reaches the page. No byte for the host is sent before the proxy has
-//! accepted the request. The size of the response is bounded by [`MAX_PROXY_HEAD`].
+//! accepted the request. A response to `CONNECT` has at most [`MAX_PROXY_HEAD`] bytes. The format of SOCKS bounds its
+//! responses.
 
 use std::net::IpAddr;
 
@@ -16,9 +17,14 @@ use super::Conn;
 use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
 
-/// Bytes of a response to `CONNECT`, interim responses included.
+/// Limit on the bytes of a response to `CONNECT`, interim responses included.
 pub(crate) const MAX_PROXY_HEAD: usize = 16 << 10;
 const SOCKS_VERSION: u8 = 5;
+/// The second byte of a SOCKS response, if the login or the request succeeded.
+const SOCKS_SUCCESS: u8 = 0;
+/// The length of a SOCKS response that is not the last one: a version, and the chosen method or the result of the
+/// login.
+const SHORT_RESPONSE: usize = 2;
 /// SOCKS authentication methods.
 const NO_AUTH: u8 = 0;
 const BY_PASSWORD: u8 = 2;
@@ -70,6 +76,7 @@ impl Tunnel {
             let request = socks_request(host, ip.filter(|_| !proxy.resolves()), port);
             let login = proxy.login.as_ref().map(|login| {
                 const LOGIN_VERSION: u8 = 1;
+                // The length is one byte. Longer names and passwords are refused when the proxy URL is parsed.
                 let length = |text: &[u8]| u8::try_from(text.len()).unwrap_or(u8::MAX);
                 let (name, password) = (&*login.name, &*login.password);
                 [&[LOGIN_VERSION, length(name)], name, &[length(password)], password].concat()
@@ -145,8 +152,8 @@ impl Tunnel {
             (Stage::Method { login, request }, [_, method, ..]) => {
                 let request = std::mem::take(request);
                 match (*method, login.take()) {
-                    (NO_AUTH, _) => self.next_stage(2, request, Stage::Reply),
-                    (BY_PASSWORD, Some(login)) => self.next_stage(2, login, Stage::Login { request }),
+                    (NO_AUTH, _) => self.next_stage(request, Stage::Reply),
+                    (BY_PASSWORD, Some(login)) => self.next_stage(login, Stage::Login { request }),
                     (NO_ACCEPTABLE_METHOD, None) => {
                         return Err(protocol_failure(
                             "the proxy requires a user name and password: put them into the proxy URL",
@@ -160,13 +167,13 @@ impl Tunnel {
                 }
                 Ok(Some(false))
             }
-            (Stage::Login { request }, [_, 0, ..]) => {
+            (Stage::Login { request }, [_, SOCKS_SUCCESS, ..]) => {
                 let request = std::mem::take(request);
-                self.next_stage(2, request, Stage::Reply);
+                self.next_stage(request, Stage::Reply);
                 Ok(Some(false))
             }
             (Stage::Login { .. }, [_, _, ..]) => Err(protocol_failure("the proxy rejected the user name or password")),
-            (Stage::Reply, [_, code, ..]) if *code != 0 => Err(socks_failure(*code)),
+            (Stage::Reply, [_, code, ..]) if *code != SOCKS_SUCCESS => Err(socks_failure(*code)),
             (Stage::Reply, [_, _, _, kind, rest @ ..]) => {
                 let address_len = match (*kind, rest.first()) {
                     (ADDRESS_IPV4, _) => 4,
@@ -187,9 +194,9 @@ impl Tunnel {
         }
     }
 
-    /// Drops `used` received bytes, and sends `out` before it waits for the next stage.
-    fn next_stage(&mut self, used: usize, out: Vec<u8>, stage: Stage) {
-        self.received.drain(..used);
+    /// Drops the response that was just parsed, and sends `out`. Then the tunnel waits for the response of `stage`.
+    fn next_stage(&mut self, out: Vec<u8>, stage: Stage) {
+        self.received.drain(..SHORT_RESPONSE);
         (self.out, self.sent, self.stage) = (out, 0, stage);
     }
 }
@@ -205,12 +212,13 @@ impl Conn {
 
 fn socks_request(host: &str, ip: Option<IpAddr>, port: u16) -> Vec<u8> {
     const CONNECT: u8 = 1;
-    let mut request = vec![SOCKS_VERSION, CONNECT, 0];
-    match ip.or_else(|| crate::http::proxy::literal(host)) {
+    const RESERVED: u8 = 0;
+    let mut request = vec![SOCKS_VERSION, CONNECT, RESERVED];
+    match ip.or_else(|| crate::http::proxy::ip_literal(host)) {
         Some(IpAddr::V4(ipv4)) => request.extend([&[ADDRESS_IPV4][..], &ipv4.octets()].concat()),
         Some(IpAddr::V6(ipv6)) => request.extend([&[ADDRESS_IPV6][..], &ipv6.octets()].concat()),
         None => {
-            // Host names that DNS can carry are shorter than 255 bytes.
+            // The length is one byte. Host names that DNS can carry are shorter than 255 bytes, so they are not cut.
             let name = host.as_bytes().get(..255).unwrap_or(host.as_bytes());
             request.extend([&[ADDRESS_NAME, u8::try_from(name.len()).unwrap_or(u8::MAX)], name].concat());
         }

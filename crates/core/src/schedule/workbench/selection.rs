@@ -56,7 +56,7 @@ impl Workbench {
                 return if has_given_addresses { self.select(id, now) } else { Selection::Blocked(Time::NEVER) };
             }
             // A proxy resolves the name.
-            _ if pick::is_resolved_by_proxies(lane, &rules) => proxy::literal(&lane.name).into_iter().collect(),
+            _ if pick::is_resolved_by_proxies(lane, &rules) => proxy::ip_literal(&lane.name).into_iter().collect(),
             stale => {
                 // Links with a refused name or port were settled on arrival. If no other link is left, the name is not
                 // looked up, because the lookup would leak it.

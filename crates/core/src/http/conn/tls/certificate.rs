@@ -20,7 +20,6 @@ pub struct CertificateSummary {
     pub not_after: Option<String>,
 }
 
-const SEQUENCE: u8 = 0x30;
 /// Context tags within a certificate: the version before the serial number, the extensions at the end.
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
@@ -29,6 +28,7 @@ const OCTET_STRING: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const BMP_STRING: u8 = 0x1e;
+const SEQUENCE: u8 = 0x30;
 /// Context tags within a list of alternative names.
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
@@ -152,7 +152,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The first DER element of `bytes`: its tag, its content, and the rest.
+/// The first DER element of `bytes`: its tag, its content, and the bytes after it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -161,6 +161,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         (usize::from(first), rest)
     } else {
         let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+        // Certificates are much shorter than 4 GiB.
         if digits.len() > 4 {
             return None;
         }

@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion};
 use crate::outcome::Failure;
 use crate::time::Time;
 
-use super::{Conn, ReadDeadlines};
+use super::Conn;
 use crate::http::conn::limits::Limits;
 use certificate::CertificateSummary;
 use messages::{explain, tls_failure};
@@ -46,7 +46,7 @@ impl TlsConfig {
 /// The result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsInfo {
-    /// `TLS 1.3`
+    /// As in `TLS 1.3`.
     pub version: &'static str,
     pub cipher: &'static str,
     /// An earlier session was resumed.
@@ -104,7 +104,6 @@ impl Conn {
         });
         tls.collect_ciphertext();
         let mut conn = Self::plain(limits, now);
-        conn.deadlines = ReadDeadlines::new(Time::NEVER, now);
         conn.tls = Some(tls);
         Ok(conn)
     }
@@ -230,8 +229,8 @@ impl Tls {
     }
 }
 
-/// The progress within a TLS record. Records are processed one by one, because a record contains either only page
-/// content or none: so the bytes that are not page content can be counted.
+/// The progress within a TLS record. A record contains either only page content or none. So records are processed one
+/// by one, to count the bytes that are not page content.
 #[derive(Clone, Copy, Default)]
 struct Record {
     /// The last two bytes are the length of the record without its header.
@@ -276,6 +275,7 @@ mod tests {
 
     #[test]
     fn records_are_recognised_at_any_split_of_the_input() {
+        // Each record: type (application data), version, length and content.
         let stream: Vec<u8> = [3, 0, 700, 1]
             .iter()
             .flat_map(|size: &u16| [&[23, 3, 3][..], &size.to_be_bytes(), &vec![9; usize::from(*size)]].concat())

@@ -7,7 +7,8 @@
 //!
 //! The size of a session is private to rustls, but everything in a session was received from the server. So each
 //! connection has a [`ConnSessions`], which counts received bytes that were not page content. Their number is used as
-//! the size of each session of this connection. A resumed session shares the chain of the one it was resumed from.
+//! the size of each session of this connection. A resumed session shares the chain of the one it was resumed from, so
+//! the size of that chain is added.
 //!
 //! Invariant: the stored sessions take at most [`MAX_BYTES`] bytes, whatever servers send.
 

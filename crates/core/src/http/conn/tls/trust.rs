@@ -81,9 +81,9 @@ pub type TimeOfDay = fn() -> Duration;
 /// TLS configurations with and without the client certificate. Each has its own session cache, because resuming a
 /// session reveals the identity.
 pub struct TlsConfigs {
-    /// Without the client certificate, for other origins than those of the roots.
+    /// Without the client certificate, for all origins except those of the URLs that the user gave.
     pub anonymous: Arc<TlsConfig>,
-    /// With the client certificate, for the origins of the roots.
+    /// With the client certificate, for the origins of the URLs that the user gave.
     pub identified: Arc<TlsConfig>,
 }
 
