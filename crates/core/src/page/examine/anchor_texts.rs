@@ -81,9 +81,9 @@ impl AnchorTexts {
         self.bytes.get(range.start as usize..range.end as usize)
     }
 
-    /// Heap bytes. An entry of `rels` itself has 24 bytes.
+    /// Heap bytes.
     pub fn weight(&self) -> usize {
-        let rels: usize = self.rels.iter().map(|(_, rel)| rel.len() + 24).sum();
+        let rels: usize = self.rels.iter().map(|(_, rel)| rel.len() + size_of::<(u32, Box<[u8]>)>()).sum();
         self.bytes.capacity() + self.ranges.capacity() * size_of::<Range<u32>>() + rels
     }
 }

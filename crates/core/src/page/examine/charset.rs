@@ -1,8 +1,8 @@
 //! Detection of a page's charset by byte order mark, header, declarations in the page, UTF-8 validity and statistics, in
 //! this order.
 //!
-//! Invariant: a wrong declaration never makes the links of a page unreadable; at worst some text is garbled. If UTF-16 is
-//! declared and the bytes cannot be UTF-16, the declaration is ignored.
+//! Invariant: a wrong declaration never makes the links of a page unreadable; at worst some text is garbled. If UTF-16
+//! is declared and the bytes cannot be UTF-16, the declaration is ignored.
 
 use encoding_rs::{Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use memchr::memchr;
@@ -56,7 +56,8 @@ fn plausible(encoding: &'static Encoding, opening: &[u8]) -> Option<&'static Enc
     }
 }
 
-/// Whether the page must be decoded before tokenizing, because not every `<` byte means `<`.
+/// Whether the page must be decoded before tokenizing, because not every `<` byte means `<`. In the replacement
+/// encoding, none does.
 pub fn hides_markup(encoding: &'static Encoding) -> bool {
     [UTF_16LE, UTF_16BE, ISO_2022_JP, REPLACEMENT].contains(&encoding)
 }
@@ -135,8 +136,8 @@ pub fn meta_charset(attributes: &mut Attributes<'_>) -> Option<&'static Encoding
     charset?.map(as_declared_in_page)
 }
 
-/// The encoding that a declaration in the page stands for. If it says UTF-16, it is wrong, because it could be read byte
-/// by byte. The standard says to use UTF-8 then.
+/// The encoding that a declaration in the page stands for, by the rules of the standard. UTF-16 is replaced by UTF-8,
+/// because a declaration that was found byte by byte is not in UTF-16. `x-user-defined` is replaced by windows-1252.
 fn as_declared_in_page(encoding: &'static Encoding) -> &'static Encoding {
     if encoding == UTF_16LE || encoding == UTF_16BE {
         UTF_8
@@ -207,7 +208,7 @@ pub struct Utf8Check {
     has_multibyte: bool,
     /// The incomplete character at the end of the last chunk.
     incomplete: Vec<u8>,
-    /// The bytes from the first non-ASCII byte on, up to the limit.
+    /// The bytes from the first non-ASCII byte on, up to [`MAX_SAMPLE`].
     sample: Vec<u8>,
 }
 
@@ -261,8 +262,10 @@ impl Utf8Check {
             return UTF_8;
         }
         let tld = host.rsplit('.').next().filter(|tld| tld.bytes().all(|byte| byte.is_ascii_lowercase()));
+        // ISO-2022-JP need not be detected: its bytes are ASCII, so they are valid UTF-8.
         let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Deny);
-        detector.feed(&self.sample, self.sample.len() < MAX_SAMPLE);
+        let is_whole = self.sample.len() < MAX_SAMPLE;
+        detector.feed(&self.sample, is_whole);
         detector.guess(tld.map(str::as_bytes), chardetng::Utf8Detection::Allow)
     }
 }

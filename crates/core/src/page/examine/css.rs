@@ -1,4 +1,5 @@
-//! [`CssReader`]: finds the URLs in style sheets: in `url()`, in `@import`, and in the strings of `image-set()`.
+//! [`CssReader`]: finds the URLs in style sheets: in `url()` and `src()`, in `@import`, and in the strings of
+//! `image-set()`.
 //!
 //! It is fed in chunks, reads every byte once, and buffers only the current URL. Comments, strings and escapes are
 //! skipped by the rules of CSS. A name with escaped letters, such as `\75rl` for `url`, is not recognised.
@@ -9,7 +10,7 @@ use std::borrow::Cow;
 
 /// Limit on the bytes of a URL. Longer ones are skipped.
 const MAX_CSS_URL: usize = 16 * 1024;
-/// Names are cut at about this length. Longer names have no meaning here.
+/// A name is cut one byte after this length. No longer name has a meaning here: the longest is `-webkit-image-set`.
 const MAX_NAME: usize = 18;
 
 /// The purpose of a URL in a style sheet.
@@ -51,7 +52,7 @@ enum State {
         quote: u8,
         is_url: bool,
     },
-    /// After `url(`.
+    /// After `url(` or `src(`.
     UrlStart,
     /// Within the unquoted content of `url()`.
     Bare,
@@ -65,7 +66,7 @@ pub struct CssReader {
     state: State,
     /// Number of bytes read so far.
     position: usize,
-    /// The current name in lower case. It is cut if it is longer than any name that has a meaning here.
+    /// The current name in lower case, up to one byte more than [`MAX_NAME`].
     name: Vec<u8>,
     /// Whether the next string or `url()` is a style sheet: true after `@import`.
     is_import: bool,
@@ -103,7 +104,7 @@ impl CssReader {
         }
     }
 
-    /// Ends the style sheet. The end closes an open `url(` or string.
+    /// Ends the style sheet. The end closes an open `url(` or string, unless the last byte is a backslash.
     pub fn finish(&mut self, mut found: impl FnMut(CssUrl<'_>)) {
         match self.state {
             State::Quoted { is_url: true, .. } => self.emit(self.position, &mut found),
@@ -236,7 +237,7 @@ impl CssReader {
         State::Plain
     }
 
-    /// Adds a byte to the URL. A URL that is too long is cut one byte after the limit.
+    /// Adds a byte to the URL. A URL that is too long is cut one byte after the limit, by which `emit` recognises it.
     fn push(&mut self, byte: u8) {
         if self.value.len() <= MAX_CSS_URL {
             self.value.push(byte);
@@ -292,6 +293,7 @@ pub fn unescape_css(written: &str) -> Cow<'_, str> {
             out.push(next);
             continue;
         }
+        // Up to six hexadecimal digits, and one white space that separates them from the text after them.
         let (mut value, mut digits) = (0, 0);
         while digits < 6
             && let Some(digit) = rest.peek().and_then(|next| next.to_digit(16))

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memrchr};
 
-/// All names of the HTML standard, sorted by bytes. Legacy names, whose semicolon is optional, occur twice.
+/// All names of the HTML standard, sorted by bytes. Legacy names, whose semicolon is optional, occur with and
+/// without it.
 static TABLE: &str = include_str!("entities.txt");
 
 /// Length of the longest name, with its semicolon.

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::entities::{self, TextContext};
 use crate::schedule::trap::MinHash;
 
-/// Bytes kept of a heading or a description as received.
+/// Bytes kept of a heading, a description or an OpenGraph title, as received.
 const MAX_RAW: usize = 8 * 1024;
-/// Bytes of the longest language that is kept.
+/// Limit on the bytes of a language tag. Longer ones are ignored.
 const MAX_LANG: usize = 64;
 /// Limit on the number of robots directives that are kept.
 const MAX_DIRECTIVES: usize = 16;
-/// Limit on the bytes of a robots directive.
+/// Limit on the bytes of a robots directive. Longer ones are ignored.
 const MAX_DIRECTIVE: usize = 64;
 
 /// Facts that are recorded for every HTML page.
@@ -67,13 +67,13 @@ pub struct RawFacts {
     pub lang: Option<Box<[u8]>>,
     pub meta_robots: Vec<Box<str>>,
     pub og_title: Option<Box<[u8]>>,
-    /// The range of its URL in the bytes of the links.
+    /// The range of the image's URL in the bytes of `Collector::links`.
     pub og_image: Option<Range<usize>>,
     pub images_without_alt: u32,
 }
 
 impl RawFacts {
-    /// Handles the start of an `h1`. The first one with text is kept.
+    /// Handles the start of an `h1`. Its text is kept unless an earlier `h1` has text.
     pub fn begin_heading(&mut self) {
         self.h1_count = self.h1_count.saturating_add(1);
         self.in_heading = self.h1.iter().all(u8::is_ascii_whitespace);

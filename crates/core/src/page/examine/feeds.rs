@@ -80,7 +80,7 @@ fn start_in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Text
         names::IMAGE | names::USE | names::FEIMAGE => collector.handle_foreign(key, tag),
         _ => collector.handle_html(key, tag),
     }
-    // In these elements, `xlink:href` is a resource. In all others, it is a link.
+    // `xlink:href` is a link, except in the elements that use it for a resource.
     let [xlink] = collector.values(tag, ["xlink:href"]);
     if let Some(xlink) = xlink
         && !matches!(key, names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT)

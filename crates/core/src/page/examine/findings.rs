@@ -102,6 +102,7 @@ impl LinkResolution<'_> {
         // at most as long as received, plus the origin of the page and the `base` element.
         let origin_len = self.page.as_str().len() - self.page.target().len();
         let base_len = self.collector.base.as_ref().map_or(0, |base| base.len()) + origin_len;
+        // The limit is checked before a link is added, so one URL may exceed it.
         let capacity = (links.received_bytes() + links.len() * base_len).min(MAX_RESOLVED + max_len);
         let mut distinct = Distinct::with_capacity(links.len(), capacity);
         let mut out = String::new();
@@ -152,10 +153,10 @@ impl LinkResolution<'_> {
     }
 }
 
-/// A list of links without duplicates. Links with different texts may resolve to the same URL.
+/// A list of links without duplicates. Links that differ as received may resolve to the same URL.
 struct Distinct {
     list: LinkList,
-    /// Indexes of the list, by the hash of URL and kind.
+    /// Indexes in `list`, by the hash of URL and kind.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -169,10 +170,11 @@ impl Distinct {
         }
     }
 
-    /// Adds a link, or merges it into the same link in the list. Returns its index in the list.
-    fn add(&mut self, text: &str, kind: LinkKind, nofollow: bool, anchor: Option<&str>) -> Option<u32> {
-        let hash = self.hasher.hash_one((text, kind));
-        if let Some(&known) = self.index.find(hash, |&index| self.list.get(index as usize) == Some((text, kind))) {
+    /// Adds a link, or merges it into the link of the list that has the same URL and kind. Returns its index in the
+    /// list; `None` if the list is full.
+    fn add(&mut self, url: &str, kind: LinkKind, nofollow: bool, anchor: Option<&str>) -> Option<u32> {
+        let hash = self.hasher.hash_one((url, kind));
+        if let Some(&known) = self.index.find(hash, |&index| self.list.get(index as usize) == Some((url, kind))) {
             if !nofollow {
                 self.list.clear_nofollow(known as usize);
             }
@@ -182,13 +184,13 @@ impl Distinct {
             return Some(known);
         }
         let index = u32::try_from(self.list.len()).ok()?;
-        self.list.push(text, kind, nofollow);
+        self.list.push(url, kind, nofollow);
         if let Some(anchor) = anchor {
             self.list.set_anchor(index as usize, anchor);
         }
         let (list, hasher) = (&self.list, &self.hasher);
         self.index.insert_unique(hash, index, |&index| {
-            list.get(index as usize).map_or(0, |(text, kind)| hasher.hash_one((text, kind)))
+            list.get(index as usize).map_or(0, |(url, kind)| hasher.hash_one((url, kind)))
         });
         Some(index)
     }

@@ -4,7 +4,8 @@
 //! ordinary elements. A stack of the relevant elements replaces the tree.
 //!
 //! There are two approximations. An end tag that closes elements around the foreign ones is recognised by the break-out
-//! list of the standard (`</div>` closes an open `<svg>`), not by the open elements. Nesting beyond the limit is ignored.
+//! list of the standard (`</div>` closes an open `<svg>`), not by the open elements. Nesting beyond the limit is
+//! ignored.
 
 use super::names::{self, key};
 use super::tokenizer::Tag;
@@ -12,9 +13,9 @@ use super::tokenizer::Tag;
 /// Limit on the stack of open elements.
 pub(crate) const MAX_FOREIGN_DEPTH: usize = 64;
 
-/// The key of `foreignObject`, which is too long for a key of [`names`].
+/// The key of `foreignObject`, whose name is too long for [`names::key`]. No name has the key 1 or 2 there.
 const FOREIGN_OBJECT: u64 = 1;
-/// The key of `annotation-xml`, which is too long for a key of [`names`].
+/// The key of `annotation-xml`, whose name is too long too.
 const ANNOTATION_XML: u64 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,11 +62,15 @@ impl ForeignStack {
             (_, names::SVG) => OpenElement::Svg,
             (_, names::MATH) => OpenElement::Math,
             (Some(OpenElement::Svg), names::TITLE | names::DESC) => OpenElement::Html(key),
-            (Some(OpenElement::Svg), 0) if element_key(tag.name) == FOREIGN_OBJECT => OpenElement::Html(FOREIGN_OBJECT),
+            (Some(OpenElement::Svg), names::LONG_NAME) if element_key(tag.name) == FOREIGN_OBJECT => {
+                OpenElement::Html(FOREIGN_OBJECT)
+            }
             (Some(OpenElement::Math), names::MI | names::MO | names::MN | names::MS | names::MTEXT) => {
                 OpenElement::Html(key)
             }
-            (Some(OpenElement::Math), 0) if element_key(tag.name) == ANNOTATION_XML && declares_html(tag) => {
+            (Some(OpenElement::Math), names::LONG_NAME)
+                if element_key(tag.name) == ANNOTATION_XML && declares_html(tag) =>
+            {
                 OpenElement::Html(ANNOTATION_XML)
             }
             _ => return self.is_inside(),

@@ -8,6 +8,7 @@ pub enum DocumentKind {
     Xml,
     /// Text without links: only its charset is determined.
     Text,
+    /// A binary format or an unknown type, which is not examined.
     Other,
 }
 

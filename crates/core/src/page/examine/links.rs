@@ -1,8 +1,8 @@
 //! [`Collector`]: extracts from tags what a crawler needs.
 //!
-//! Collects links by kind, title, robots directives, base and declared charset. Nothing is resolved or decoded before
-//! the page ends. Content of `noscript` counts, because scripts are not executed. Content of `template` and `srcdoc`
-//! does not.
+//! Collects links by kind, title, robots directives, base and declared charset. Links and texts are stored as received,
+//! and are resolved and decoded when the page ends. Content of `noscript` counts, because scripts are not executed.
+//! Content of `template` elements and `srcdoc` attributes does not.
 
 use encoding_rs::Encoding;
 use memchr::memmem;
@@ -35,7 +35,7 @@ pub struct Collector {
     pub links: RawLinks,
     /// The text of the first title, as received.
     pub title: Option<Vec<u8>>,
-    /// The first `base` with a URL, as received.
+    /// The URL of the first `base` element or, in XML, also of the first `xml:base` attribute, as received.
     pub base: Option<Box<[u8]>>,
     /// The charset that a meta element declares, anywhere in the page.
     pub charset: Option<&'static Encoding>,
@@ -49,7 +49,7 @@ pub struct Collector {
     pub capped: bool,
     /// Whether the document is a feed: `link` has another meaning there.
     pub is_feed: bool,
-    /// Reads the text of the page, for near-duplicate detection.
+    /// Reads the text of the page, for near-duplicate detection and the word count.
     pub likeness: LikenessReader,
     foreign: ForeignStack,
     /// Number of open `template` elements.
@@ -59,7 +59,7 @@ pub struct Collector {
     /// The captured text so far.
     captured: Vec<u8>,
     /// The word count before the captured text.
-    words_before_title: WordCount,
+    words_before_capture: WordCount,
     /// Reads the `style` element that is open.
     style: Option<CssReader>,
     /// The texts of links, if they are requested.
@@ -87,7 +87,7 @@ impl Collector {
             templates: 0,
             capturing: None,
             captured: Vec::new(),
-            words_before_title: WordCount::default(),
+            words_before_capture: WordCount::default(),
             style: None,
         }
     }
@@ -156,6 +156,8 @@ impl Collector {
 
     /// Adds the URLs of a `style` attribute and of attributes for lazy loading.
     fn add_hidden_assets(&mut self, tag: &Tag<'_>) {
+        // Few tags have such attributes, so search for them before parsing all attributes. Spellings such as `Url(` are
+        // missed.
         let rest = tag.attributes().remainder();
         if memmem::find(rest, b"url(").is_some() || memmem::find(rest, b"URL(").is_some() {
             let [style] = self.values(tag, ["style"]);
@@ -199,8 +201,10 @@ impl Collector {
                 slot.get_or_insert(value);
             }
         }
-        // A tag that is cut usually ends within a data URL. Then no link is lost.
+        // A tag that is cut usually ends within a data URL: then no link is lost. If it ends within an `href`, this link
+        // is too long. Otherwise, what is lost is not known.
         let unfinished = attributes.remainder();
+        // Enough bytes for the name of the attribute and the scheme.
         let is_data_url = memmem::find(unfinished.get(..64).unwrap_or(unfinished), b"data:").is_some();
         if tag.is_cut && unfinished.trim_ascii_start().get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"href="))
         {
@@ -214,7 +218,7 @@ impl Collector {
     /// Starts to capture text, and returns the mode for it.
     pub fn begin_capture(&mut self, what: CapturedText) -> TextMode {
         self.capturing = Some(what);
-        self.words_before_title = self.likeness.words();
+        self.words_before_capture = self.likeness.words();
         self.captured.clear();
         TextMode::Captured
     }
@@ -226,7 +230,7 @@ impl Collector {
             CapturedText::Title => {
                 self.title = Some(captured);
                 // The title is not part of the visible text.
-                self.likeness.set_words(self.words_before_title);
+                self.likeness.set_words(self.words_before_capture);
             }
             CapturedText::Link => {
                 self.add(&captured, LinkKind::Anchor);
@@ -309,6 +313,7 @@ impl Collector {
                 self.base = href.map(Box::from);
             }
             names::FORM => {
+                // The target of a form is a page only if the form is submitted with GET, which is the default.
                 let [action, method] = self.values(tag, ["action", "method"]);
                 if let Some(action) = action
                     && !method.is_some_and(|method| {
@@ -413,7 +418,7 @@ impl Collector {
         }
     }
 
-    /// Handles elements of SVG and MathML, and of XML that is neither XHTML nor a feed.
+    /// Handles a start tag of SVG or MathML, in HTML or in XML.
     pub fn handle_foreign(&mut self, key: u64, tag: &Tag<'_>) {
         let [href, xlink, rel, source] = self.values(tag, ["href", "xlink:href", "rel", "src"]);
         let href = href.or(xlink);
@@ -465,8 +470,7 @@ impl TokenHandler for Collector {
                 TextMode::RcData
             }
             names::TITLE | names::TEXTAREA => TextMode::RcData,
-            // The name is too long for a key.
-            0 if tag.name.eq_ignore_ascii_case(b"plaintext") => TextMode::PlainText,
+            names::LONG_NAME if tag.name.eq_ignore_ascii_case(b"plaintext") => TextMode::PlainText,
             _ => TextMode::Markup,
         }
     }

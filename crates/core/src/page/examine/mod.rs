@@ -76,7 +76,7 @@ use links::Collector;
 use manifest::ManifestReader;
 use tokenizer::{Dialect, Tokenizer};
 
-/// The name of a charset as records have it; `None` if the label is unknown.
+/// The name of a charset as it appears in records; `None` if the label is unknown.
 pub fn charset_name(label: &str) -> Option<&'static str> {
     Encoding::for_label(label.as_bytes()).map(charset::name)
 }
@@ -137,7 +137,7 @@ pub struct Findings {
 /// Examines a body.
 pub struct Examiner {
     page: Url,
-    /// The media type of the header.
+    /// The media type that the `Content-Type` header declares.
     declared: Option<MediaType>,
     digest: Sha256,
     bytes: u64,
@@ -154,9 +154,9 @@ enum Stage {
 /// How the body is processed, once its first bytes are known.
 struct Reading {
     kind: DocumentKind,
-    /// The declared charset; `None` if none is declared.
+    /// The charset that the header or the first bytes declare; `None` if they declare none.
     charset: Option<&'static Encoding>,
-    /// Used if no charset is declared.
+    /// Used if `charset` is `None`.
     utf8_check: Utf8Check,
     /// A decoder and its output buffer, for charsets in which the tokenizer cannot find the markup.
     decoder: Option<(Decoder, String)>,
@@ -209,19 +209,20 @@ impl Examiner {
         let Stage::Opening(opening) = &mut self.stage else { return };
         let opening = std::mem::take(opening);
         let label = self.declared.as_ref().and_then(|declared| declared.charset.as_deref());
-        let kind = DocumentKind::of(self.declared.as_ref().map(|declared| &*declared.essence), &opening);
         let essence = self.declared.as_ref().map(|declared| &*declared.essence);
+        let kind = DocumentKind::of(essence, &opening);
         let resources = self.limits.assets.then(|| ResourceReader::for_type(essence, &self.limits)).flatten();
         self.stage = Stage::Reading(Box::new(Reading::new(kind, label, &opening, &self.limits, resources)));
     }
 
-    /// An estimate of the bytes that the URLs of its links take once they are resolved. The constant stands for the entry
-    /// of a link in the list.
+    /// An estimate of the bytes that the links found so far take once they are resolved.
     pub fn resolved_weight(&self) -> usize {
+        /// Estimate of the bytes of a link in a [`LinkList`] besides its URL.
+        const LINK_OVERHEAD: usize = 32;
         let Stage::Reading(reading) = &self.stage else { return 0 };
         let Some((_, collector)) = &reading.markup else { return 0 };
         let base = collector.base.as_ref().map_or(0, |base| base.len()).max(self.page.as_str().len());
-        collector.links.received_bytes() + collector.links.len() * (base + 32)
+        collector.links.received_bytes() + collector.links.len() * (base + LINK_OVERHEAD)
     }
 
     /// Heap bytes of the links found so far.
@@ -265,6 +266,7 @@ impl Examiner {
 impl ResourceReader {
     /// A reader for this media type; `None` if such files have no URLs of resources.
     fn for_type(essence: Option<&str>, limits: &ExamineLimits) -> Option<Self> {
+        // No tags are passed to this collector, so its dialect does not matter.
         let collector = || Collector::new(Dialect::Html, limits.clone());
         match essence? {
             "text/css" => Some(Self::Css(CssReader::default(), collector())),
@@ -358,6 +360,7 @@ impl Reading {
         if self.kind == DocumentKind::Other {
             return;
         }
+        // A meta element beyond the first bytes may declare the charset too.
         let late_declaration = self.markup.as_ref().and_then(|(_, collector)| collector.charset);
         let charset = self.charset.or(late_declaration).unwrap_or_else(|| self.utf8_check.decide(page.host()));
         findings.charset = Some(charset::name(charset));
@@ -370,7 +373,7 @@ impl Reading {
         let mut text_charset = charset;
         if let Some((mut decoder, mut text)) = self.decoder {
             text.clear();
-            text.reserve(decoder.max_utf8_buffer_length(0).unwrap_or(16));
+            text.reserve(decoder.max_utf8_buffer_length(0).unwrap_or(0));
             let _ = decoder.decode_to_string(&[], &mut text, true);
             tokenizer.feed(text.as_bytes(), &mut collector);
             // The decoder has converted the collected text to UTF-8. Queries are encoded in the charset of the page.

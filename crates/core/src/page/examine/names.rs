@@ -2,11 +2,13 @@
 
 use crate::swar;
 
-/// The key of a name: up to eight bytes in lower case, as an integer. All longer names have the key 0, and are compared
-/// by bytes.
+/// The key of all names that are too long for a key of their own. They are compared by bytes.
+pub const LONG_NAME: u64 = 0;
+
+/// The key of a name: up to eight bytes in lower case, as an integer; [`LONG_NAME`] if it is longer.
 #[inline]
 pub fn key(name: &[u8]) -> u64 {
-    if name.len() > 8 { 0 } else { swar::lower(swar::up_to(name)) }
+    if name.len() > 8 { LONG_NAME } else { swar::lower(swar::up_to(name)) }
 }
 
 /// Like [`key`], for a constant name in lower case.
@@ -110,7 +112,7 @@ const BREAK_OUT: [u64; 43] = [
     const_key(b"var"),
 ];
 
-/// Whether a start tag of this name closes SVG and MathML.
+/// Whether a tag of this name closes SVG and MathML.
 pub fn breaks_out(name: &[u8]) -> bool {
     BREAK_OUT.contains(&key(name)) || name.eq_ignore_ascii_case(b"blockquote")
 }

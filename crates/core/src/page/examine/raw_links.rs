@@ -3,7 +3,8 @@
 //! They are kept as bytes until the page ends, for two reasons. Their meaning depends on charset and `base`, which may
 //! be known late. And most pages repeat links: duplicates are found by comparing bytes, before any parsing.
 //!
-//! Invariant: no pair of bytes and kind is stored twice. Links with another scheme are not stored.
+//! Invariant: no pair of bytes and kind is stored twice. Links that clearly have a scheme other than http and https
+//! are not stored.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use memchr::memchr;
@@ -15,7 +16,7 @@ use crate::page::link::LinkKind;
 /// A link as received.
 #[derive(Clone)]
 pub struct RawLink {
-    /// The range of its text in the buffer.
+    /// The range of its URL in [`RawLinks::text`].
     pub bytes: Range<usize>,
     pub kind: LinkKind,
     pub nofollow: bool,
@@ -24,6 +25,7 @@ pub struct RawLink {
 /// The links of a page, as received.
 #[derive(Default)]
 pub struct RawLinks {
+    /// The URLs of all links as received, concatenated.
     text: Vec<u8>,
     items: Vec<RawLink>,
     /// Positions in `items` by hash, to find duplicates.
@@ -57,8 +59,8 @@ impl RawLinks {
             self.other_schemes = self.other_schemes.saturating_add(1);
             return None;
         }
-        // A resolved URL may be shorter than its text, because of character references and dot segments. A factor of
-        // four is more than enough for that.
+        // A resolved URL may be shorter than its text, because of character references and dot segments. On real
+        // pages, a factor of four is enough for that.
         if href.len() > max_url.saturating_mul(4) {
             self.too_long = self.too_long.saturating_add(1);
             return None;
@@ -82,18 +84,19 @@ impl RawLinks {
             return None;
         }
         if self.items.is_empty() {
-            // A typical page has about this many links. Reserving the memory avoids repeated growth.
+            // A typical page has about this many links. Reserving the memory avoids repeated growth. A hash table with
+            // 64 buckets holds 56 entries. Its hash function is not called, because there is nothing to move.
             self.text.reserve(2048);
             self.items.reserve(56);
             self.index.reserve(56, |_| 0);
         }
-        let number = u32::try_from(self.items.len()).ok()?;
-        self.latest = Some(number);
+        let new_index = u32::try_from(self.items.len()).ok()?;
+        self.latest = Some(new_index);
         let bytes = self.text.len()..self.text.len() + href.len();
         self.text.extend_from_slice(href);
         self.items.push(RawLink { bytes: bytes.clone(), kind, nofollow });
         let (text, items, hasher) = (&self.text, &self.items, &self.hasher);
-        self.index.insert_unique(hash, number, |&index| {
+        self.index.insert_unique(hash, new_index, |&index| {
             let Some(item) = items.get(index as usize) else { return 0 };
             hasher.hash_one((text.get(item.bytes.clone()).unwrap_or(&[]), item.kind))
         });
@@ -104,9 +107,11 @@ impl RawLinks {
         self.text.get(range).unwrap_or(&[])
     }
 
-    /// Heap bytes. An entry of the index has a number and a control byte.
+    /// Heap bytes.
     pub fn weight(&self) -> usize {
-        self.text.capacity() + self.items.capacity() * size_of::<RawLink>() + self.index.capacity() * 5
+        let control_byte = 1;
+        let index = self.index.capacity() * (size_of::<u32>() + control_byte);
+        self.text.capacity() + self.items.capacity() * size_of::<RawLink>() + index
     }
 
     /// Total bytes of all links as received.
@@ -131,7 +136,8 @@ fn trim(href: &[u8]) -> &[u8] {
 }
 
 /// Removes the fragment, which begins at the first `#`. Nothing is removed if the `#` belongs to a character reference
-/// such as `&#38;`. After a space, the `#` is kept: otherwise the space, which is part of the URL, would be stripped later.
+/// such as `&#38;`. After a space, the `#` is kept: otherwise the space, which is part of the URL, would be stripped
+/// later.
 fn without_fragment(href: &[u8]) -> &[u8] {
     match memchr(b'#', href) {
         Some(hash) if hash > 0 && href.get(hash - 1).is_some_and(|&byte| byte <= b' ') => {

@@ -37,7 +37,8 @@ impl BaseUrl {
         Self { normal: Some(Normal::new(page)), parsed: OnceCell::new() }
     }
 
-    /// The base as a `url::Url`. Always present, because a URL in normal form can be parsed.
+    /// The base as a `url::Url`. Always present: a URL in normal form can be parsed, and a base without a normal form
+    /// was parsed by [`BaseUrl::rebased`].
     fn parsed(&self) -> Option<&url::Url> {
         let make = || url::Url::parse(self.normal.as_ref()?.url.as_str()).ok();
         self.parsed.get_or_init(make).as_ref()
@@ -147,10 +148,10 @@ impl Normal {
             }
             Some(b'/') => return self.resolve_authority(base.get(..self.scheme_end).unwrap_or(""), href, out),
             Some(b'h') if href.starts_with("https:") => {
-                return self.resolve_authority("https:", href.get(6..).unwrap_or(""), out);
+                return self.resolve_authority("https:", href.get("https:".len()..).unwrap_or(""), out);
             }
             Some(b'h') if href.starts_with("http:") => {
-                return self.resolve_authority("http:", href.get(5..).unwrap_or(""), out);
+                return self.resolve_authority("http:", href.get("http:".len()..).unwrap_or(""), out);
             }
             Some(_) => {
                 // A colon may end a scheme.
@@ -165,14 +166,14 @@ impl Normal {
     }
 
     /// The fast path for links with a host. `rest` is the link after its scheme. Returns whether the link is simple: it
-    /// must start with `//`, and its authority must be in normal form or the same as that of the base.
+    /// must start with `//`, and its authority must be in normal form, or its origin that of the base.
     fn resolve_authority(&self, scheme: &str, rest: &str, out: &mut String) -> bool {
         let Some(after) = rest.strip_prefix("//") else { return false };
         let end = after.bytes().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(after.len());
         let (authority, target) = after.split_at(end);
-        if !(is_normal_authority(scheme, authority)
-            || (scheme.len() == self.scheme_end && authority == self.url.authority()))
-        {
+        // `http:` and `https:` have different lengths, so equal lengths mean the same scheme.
+        let has_origin_of_base = scheme.len() == self.scheme_end && authority == self.url.authority();
+        if !(has_origin_of_base || is_normal_authority(scheme, authority)) {
             return false;
         }
         out.push_str(scheme);
@@ -210,6 +211,7 @@ fn is_plain_number(text: &str, max: u32) -> bool {
 /// letters, because a name that ends in a number could be an IPv4 address.
 fn is_normal_name(host: &str) -> bool {
     let ends_in_letters = host.rsplit('.').next().is_some_and(|label| label.bytes().all(|b| b.is_ascii_lowercase()));
+    // Names that may exceed the limits of DNS (253 bytes, 63 per label) are left to the parser.
     host.len() <= 200
         && ends_in_letters
         && host.split('.').all(|label| {

@@ -70,7 +70,7 @@ pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     memchr(byte, bytes)
 }
 
-/// The end of a tag's name.
+/// The end of the tag name that `bytes` start with; `None` if the name is incomplete.
 #[inline]
 pub fn name_end(bytes: &[u8]) -> Option<usize> {
     find_flags_near(bytes, 0, ENDS_NAME)

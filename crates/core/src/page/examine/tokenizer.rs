@@ -25,7 +25,8 @@ pub enum TextMode {
     Markup,
     /// Tags and text. The text is also passed to [`TokenHandler::text`].
     Captured,
-    /// Text with character references up to the end tag of the same name (`title`, `textarea`). It is passed to both methods.
+    /// Text with character references up to the end tag of the same name (`title`, `textarea`). It is passed to both
+    /// methods.
     RcData,
     /// Text up to the end tag of the same name (`style`, `xmp`, `iframe` and others). It is not passed on.
     RawText,
@@ -41,6 +42,11 @@ impl TextMode {
     /// Whether text is passed to [`TokenHandler::text`].
     fn is_captured(self) -> bool {
         matches!(self, Self::Captured | Self::RcData | Self::CapturedRawText)
+    }
+
+    /// Whether text is passed to [`TokenHandler::visible_text`].
+    fn is_visible(self) -> bool {
+        matches!(self, Self::Markup | Self::Captured | Self::RcData)
     }
 }
 
@@ -188,7 +194,6 @@ impl Tokenizer {
 
     /// Processes the text before the next `<`, and what the `<` begins. Returns the unprocessed bytes.
     fn read_text<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
-        let is_captured = self.mode.is_captured();
         let next = match self.mode {
             TextMode::PlainText => None,
             TextMode::Script => self.script.skip_to_less_than(rest),
@@ -196,10 +201,10 @@ impl Tokenizer {
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
         if !text.is_empty() {
-            if is_captured {
+            if self.mode.is_captured() {
                 handler.text(text);
             }
-            if (is_captured && self.mode != TextMode::CapturedRawText) || self.mode == TextMode::Markup {
+            if self.mode.is_visible() {
                 handler.visible_text(text);
             }
         }
@@ -372,9 +377,9 @@ impl Tokenizer {
                     if may_be_cdata { starts_with(declared, b"[CDATA[") } else { Some(false) },
                     if may_be_doctype { starts_with(declared, b"DOCTYPE") } else { Some(false) },
                 ) {
-                    (Some(true), ..) => Opening::Markup(State::Comment(CommentScan::Start), 4),
-                    (_, Some(true), _) => Opening::Markup(State::Cdata(0), 9),
-                    (.., Some(true)) => Opening::Markup(State::Doctype(DoctypeScan::Head), 9),
+                    (Some(true), ..) => Opening::Markup(State::Comment(CommentScan::Start), b"<!--".len()),
+                    (_, Some(true), _) => Opening::Markup(State::Cdata(0), b"<![CDATA[".len()),
+                    (.., Some(true)) => Opening::Markup(State::Doctype(DoctypeScan::Head), b"<!DOCTYPE".len()),
                     (Some(false), Some(false), Some(false)) => Opening::Markup(State::UntilGreater, 2),
                     _ => Opening::Undecided,
                 }
@@ -486,7 +491,7 @@ impl<'a> Attributes<'a> {
         Self { rest: bytes }
     }
 
-    /// The unread rest.
+    /// The bytes after the attributes that the iterator has returned.
     pub fn remainder(&self) -> &'a [u8] {
         self.rest
     }

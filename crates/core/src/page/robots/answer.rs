@@ -1,6 +1,7 @@
 //! What the result of fetching a robots.txt means for a site: RFC 9309, section 2.3.1.
 //!
-//! Invariant: only the response that the file does not exist (4xx) allows everything. A missing response does not.
+//! Invariant: only the response that the file does not exist (4xx except 429) allows everything. A missing response
+//! does not.
 
 use super::Robots;
 use crate::outcome::{ErrorKind, Truncated};
@@ -36,8 +37,8 @@ impl RobotsAnswer {
     /// | status | meaning |
     /// |---|---|
     /// | 2xx | the rules of the body, whatever its declared type |
-    /// | 4xx | no file: everything is allowed (also for 401 and 403, as the RFC says, and for 408 after its retries) |
     /// | 429, 5xx | unreachable, try again |
+    /// | other 4xx | no file: everything is allowed (also for 401 and 403, as the RFC says, and for 408 after its retries) |
     /// | 3xx | a loop, too many hops or no target: unreachable |
     /// | others | unreachable |
     pub fn from_status(status: u16, body: &[u8], agent: &str) -> Self {

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
-/// Bytes of a file that are read: the least that RFC 9309 requires.
+/// Limit on the bytes of a file that are read. RFC 9309 requires crawlers to read at least this many.
 pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 
-/// Limit on the length of a line, as in Google's parser.
+/// Limit on the length of a line. It is that of Google's parser, whose buffer has 8 * 2083 bytes with the final zero.
 pub(crate) const MAX_LINE: usize = 16_663;
 
 /// The record type of a line.
@@ -20,7 +20,7 @@ pub enum RobotsField {
     Disallow,
     CrawlDelay,
     Sitemap,
-    /// A known record that does not concern crawling.
+    /// A known record that this crawler does not apply, such as `Request-rate`.
     Other,
     /// An unknown record, which `argiope robots` reports.
     Unknown,
@@ -73,8 +73,10 @@ pub fn prepare(bytes: &[u8]) -> Cow<'_, [u8]> {
     if is_html(&text) { Cow::Owned(without_tags(&text)) } else { text }
 }
 
+/// Whether the file is an HTML page. Pages have one of these tags near their start.
 fn is_html(text: &[u8]) -> bool {
-    let head = text.get(..2048).unwrap_or(text).to_ascii_lowercase();
+    const SEARCHED_BYTES: usize = 2048;
+    let head = text.get(..SEARCHED_BYTES).unwrap_or(text).to_ascii_lowercase();
     [&b"<html"[..], b"<head", b"<body"].into_iter().any(|tag| memmem::find(&head, tag).is_some())
 }
 
@@ -173,13 +175,14 @@ fn classify(name: &[u8], value: &[u8]) -> RobotsField {
         }
     }
     match name.get(..5) {
+        // Records of the Automated Content Access Protocol.
         Some(head) if head.eq_ignore_ascii_case(b"acap-") => RobotsField::Other,
         _ if is_bare_sitemap(name, value) => RobotsField::Sitemap,
         _ => RobotsField::Unknown,
     }
 }
 
-/// True if a record outside of RFC 9309 applies to every crawler, wherever it occurs.
+/// Whether a record that RFC 9309 does not define applies to every crawler, wherever it occurs.
 pub(super) fn is_global(name: &[u8]) -> bool {
     ["content-signal", "content-signals", "host", "llm-policy"]
         .iter()
@@ -196,7 +199,8 @@ pub(super) fn canonical_name(name: &[u8]) -> String {
     }
 }
 
-/// Whether the line is the URL of a sitemap without `Sitemap:` before it. It is parsed as a record named `http`.
+/// Whether the line is the URL of a sitemap without `Sitemap:` before it. Such a line is parsed as a record
+/// named `http` or `https`.
 fn is_bare_sitemap(name: &[u8], value: &[u8]) -> bool {
     let is_scheme = name.eq_ignore_ascii_case(b"http") || name.eq_ignore_ascii_case(b"https");
     is_scheme && value.starts_with(b"//") && memmem::find(value, b"sitemap").is_some()

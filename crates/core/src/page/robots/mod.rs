@@ -7,10 +7,11 @@
 //! - A product token may also contain digits (`MJ12bot`). It ends at the first other character, both in the file and in
 //!   our user agent.
 //! - A user-agent line may name several crawlers, separated by commas.
-//! - The longest rule is the one with the most octets as written, and wildcards count: `/*` has precedence over `/`.
-//! - `Crawl-delay` applies to the user-agent lines right before it. It does not end a group. If there are several, the
-//!   longest delay applies.
-//! - A line is read up to 16,663 bytes, the file up to 500 KiB. If the limit on the file cuts a line, the line is dropped.
+//! - The longest rule is the one with the most octets in normal form, and wildcards count: `/*` has precedence over `/`.
+//! - `Crawl-delay` applies to the last block of user-agent lines before it. It does not end a group: user-agent lines
+//!   before and after it share the rules that follow. If several delays apply, the longest one counts.
+//! - A line is read up to 16,663 bytes, the file up to 500 KiB. If the limit on the file cuts a line, the line is
+//!   dropped.
 //! - If the file is an HTML page, its tags are removed. UTF-16 is decoded.
 
 mod answer;
@@ -56,13 +57,13 @@ pub struct Robots {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rule {
-    /// Start and end of the value as received, in the text of its owner.
+    /// Start and end of the value as received, in the `text` of the [`Group`] and then of the [`Robots`].
     received: (u32, u32),
     /// Start and end of its normal form.
     normal: (u32, u32),
     /// The number of its line in the file.
     line: u32,
-    /// The length that decides between matching rules.
+    /// The length that decides between matching rules: see [`RobotsPattern::octets`].
     octets: u32,
     /// Whether it is an Allow rule, not a Disallow rule.
     allow: bool,
@@ -78,7 +79,7 @@ pub struct RobotsVerdict {
     pub line: Option<(u32, Box<str>)>,
 }
 
-/// The product token of a user agent: its first name, which robots.txt files use.
+/// The product token of a user agent: the name at its start, by which robots.txt files refer to the crawler.
 pub fn product_token(user_agent: &str) -> &str {
     let text = user_agent.trim_start();
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).next().unwrap_or(text)
@@ -98,7 +99,8 @@ pub fn target_of(text: &str) -> Option<String> {
     }
 }
 
-/// Whether a text is a product token by RFC 9309: letters, `-` and `_`.
+/// Whether a text is a product token by RFC 9309: letters, `-` and `_`, without the digits that [`product_token`]
+/// accepts.
 pub fn is_product_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_')
 }
@@ -217,8 +219,8 @@ impl Robots {
                 break;
             }
         }
-        // `wild` is at least as long as `plain`. If it is longer, it decides. At equal length, an Allow rule decides. If
-        // both are of the same kind, `plain` decides.
+        // Below the work limit, `wild` is at least as long as `plain`. If it is longer, it decides. At equal length, an
+        // Allow rule decides. If both are of the same kind, `plain` decides.
         match (plain, wild) {
             (Some(plain), Some(wild)) if wild.octets == plain.octets && (plain.allow || !wild.allow) => Some(plain),
             (plain, wild) => wild.or(plain),
@@ -351,7 +353,8 @@ impl<'a> Parser<'a> {
             texts.then(b.allow.cmp(&a.allow)).then(a.line.cmp(&b.line))
         });
         plain.dedup_by(|b, a| group.slice(a.normal) == group.slice(b.normal));
-        // Here duplicates have the same kind and pattern. This order puts them side by side.
+        // Of rules with wildcards, only those of the same kind and pattern are duplicates. This order puts them side by
+        // side.
         wild.sort_by(|a, b| {
             let rank = b.octets.cmp(&a.octets).then(b.allow.cmp(&a.allow));
             rank.then_with(|| group.slice(a.normal).cmp(group.slice(b.normal)).then(a.line.cmp(&b.line)))
@@ -417,7 +420,7 @@ impl Group {
     }
 }
 
-/// Parses a number of seconds, which may have a fraction. Text after the number is ignored.
+/// Parses a number of seconds, which may have a fraction after a point or a comma. Text after the number is ignored.
 fn parse_delay(value: &[u8]) -> Option<Duration> {
     let end = value.iter().position(|b| !(b.is_ascii_digit() || matches!(b, b'.' | b','))).unwrap_or(value.len());
     let number: Cow<'_, str> = String::from_utf8_lossy(value.get(..end)?);

@@ -1,7 +1,7 @@
 //! Patterns of rules, and matching of targets octet by octet.
 //!
 //! Invariant: patterns and targets are in the same normal form, in which every octet has one spelling. `*` in a pattern
-//! is always a wildcard. It does not occur in targets.
+//! is always a wildcard. In targets, it is encoded as `%2A`.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ pub struct RobotsPattern<'a> {
     pub normal: Cow<'a, [u8]>,
     /// Whether the value ends in `$`: the target must end where the pattern ends.
     pub anchored: bool,
-    /// The length of the rule in octets, with wildcards and `$`.
+    /// The length of the normal form in octets, with `$` and with all wildcards, before adjacent ones are merged.
     pub octets: u32,
 }
 
@@ -78,8 +78,8 @@ fn normalize(text: &[u8], role: Role) -> Cow<'_, [u8]> {
 
 /// Whether the target begins with the pattern, or matches it to the end if it is anchored.
 ///
-/// Each piece between wildcards is matched at its first position. No backtracking is needed: if some choice of positions
-/// leads to a match, this one does.
+/// Each piece between wildcards is matched at its first possible position, except that the last piece of an anchored
+/// pattern is matched at the end. No backtracking is needed: if other positions lead to a match, these do too.
 pub fn matches(pattern: &[u8], anchored: bool, target: &[u8]) -> bool {
     let mut pieces = pattern.split(|b| *b == b'*').peekable();
     let first = pieces.next().unwrap_or_default();

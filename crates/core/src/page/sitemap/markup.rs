@@ -18,6 +18,8 @@ const MAX_NAME: usize = 256;
 const MAX_VALUE: usize = 16 << 10;
 /// Attributes of one tag that are examined.
 const MAX_ATTRIBUTES: usize = 32;
+/// Longer names of elements and entities are cut in messages.
+const MAX_SHOWN_NAME: usize = 40;
 
 /// The parser state of an XML document.
 #[derive(Default)]
@@ -30,7 +32,7 @@ pub(super) struct Markup {
     entry: Option<(usize, Draft)>,
     /// The depth of the element whose text is read, and the field that it contains.
     field: Option<(usize, Field)>,
-    /// The text of that field so far, or the text directly in the entry.
+    /// The text of the open field so far. If no field is open, the text directly in the entry.
     value: String,
     /// Whether the value is too long, or contains an entity that is not expanded.
     is_value_unusable: bool,
@@ -55,6 +57,7 @@ impl Markup {
         // Text is complete only if a `<` follows. The reader detects an incomplete tag itself.
         let end = if is_last { text.len() } else { memchr::memrchr(b'<', text.as_bytes()).unwrap_or(0) };
         let mut reader = Reader::from_str(text.get(..end).unwrap_or(""));
+        // The reader sees only a part of the document, so `close` matches end tags. Many URLs contain a bare ampersand.
         let config = reader.config_mut();
         config.check_end_names = false;
         config.allow_unmatched_ends = true;
@@ -158,7 +161,7 @@ impl Markup {
             "rss" | "rdf" => SitemapFormat::Rss,
             "feed" => SitemapFormat::Atom,
             _ => {
-                let name = local.get(..40).unwrap_or(local);
+                let name = local.get(..MAX_SHOWN_NAME).unwrap_or(local);
                 return Err(Fault(format!("a sitemap does not start with the element {name:?}")));
             }
         });
@@ -188,7 +191,8 @@ impl Markup {
             }
             _ => return Ok(()),
         };
-        // If the entry already has a URL, its end tag is missing, and a new entry starts here.
+        // If the entry already has a URL, its end tag is missing, and a new entry starts here. This does not hold in
+        // RSS, where a guid before the link gives the entry a URL too.
         let has_loc = matches!(&self.entry, Some((_, draft)) if draft.loc.is_some());
         if field == Field::Loc && has_loc && format != SitemapFormat::Rss {
             let entry_depth = self.entry.as_ref().map_or(0, |(entry_depth, _)| *entry_depth);
@@ -229,7 +233,7 @@ impl Markup {
         }
     }
 
-    /// Expands predefined entities. A value with any other entity is dropped.
+    /// Expands character references and predefined entities. A value with any other entity is dropped.
     fn add_reference(&mut self, reference: &BytesRef<'_>, collector: &mut EntryCollector) {
         match reference.resolve_char_ref() {
             Ok(Some(char)) => self.add_text(char.encode_utf8(&mut [0; 4])),
@@ -237,8 +241,9 @@ impl Markup {
                 Some(text) => self.add_text(text),
                 None => {
                     self.is_value_unusable = true;
-                    let name: String = reference.chars().take(40).collect();
+                    let name: String = reference.chars().take(MAX_SHOWN_NAME).collect();
                     // Entities that a document declares itself are not expanded: they can expand to gigabytes.
+                    // Only the first fault is stored, and `limited` describes it.
                     collector.sitemap.limited |= collector.sitemap.fault.is_none();
                     collector.set_fault(format!("the entity {name:?} is not predefined in XML and is not expanded"));
                 }
@@ -319,7 +324,7 @@ fn is_entry(format: SitemapFormat, local: &str) -> bool {
     }
 }
 
-/// Whether more input may complete the markup.
+/// Whether more input may complete the markup. All syntax errors except one report that an end is missing.
 fn is_incomplete(error: &SyntaxError) -> bool {
     !matches!(error, SyntaxError::InvalidBangMarkup)
 }

@@ -1,7 +1,8 @@
 //! [`SitemapReader`]: streaming parser for sitemaps.
 //!
 //! Invariant: entries that are read before a fault or a limit are kept, and the fault is reported. Memory depends on the
-//! entries, not on the length of the document. Only the five predefined entities are expanded. DTDs are ignored.
+//! entries, not on the length of the document. Only character references and the five predefined entities are expanded.
+//! DTDs are ignored.
 //!
 //! Formats: sitemap XML and its index, RSS 1.0 and 2.0, Atom, and plain lists of URLs, each optionally gzipped. The
 //! format is detected from the bytes, because types and file names are often wrong.
@@ -25,6 +26,8 @@ use markup::Markup;
 pub const MAX_BYTES: u64 = 50 << 20;
 /// Limit on the length of a listed URL, by the protocol.
 pub const MAX_LOCATION: usize = 2048;
+/// The first two bytes of a gzip file.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Bytes examined to detect the character encoding.
 const SNIFF_BYTES: usize = 256;
 /// Limit on the bytes of one line, tag or comment.
@@ -48,7 +51,8 @@ pub struct Sitemap {
     pub skipped: u32,
     /// Why it was not read to its end, or what could not be parsed.
     pub fault: Option<String>,
-    /// Whether the fault is an exceeded limit.
+    /// Whether the fault is a limit of this crawler, not an error of the sitemap: too many bytes or entries, an index
+    /// inside an index, or an entity that is not expanded.
     pub limited: bool,
     /// Whether it was not read to its end.
     pub cut: bool,
@@ -110,11 +114,12 @@ pub enum SitemapReach {
 #[derive(Clone, Debug)]
 pub struct SitemapBounds {
     pub reach: SitemapReach,
-    /// Hosts whose robots.txt names this sitemap. Pages of these hosts may be listed like those of its own host.
+    /// Hosts whose robots.txt names this sitemap. Pages of these hosts may be listed like those of its own host, unless
+    /// the reach is [`SitemapReach::Directory`].
     pub naming_hosts: Vec<Box<str>>,
     /// Whether it may be an index, which lists sitemaps.
     pub allows_index: bool,
-    /// Limit on the listed pages, and on the listed sitemaps.
+    /// Limit on the number of listed pages, and also on the number of listed sitemaps.
     pub max_entries: usize,
     /// Limit on the bytes after decoding.
     pub max_bytes: u64,
@@ -220,11 +225,11 @@ impl SitemapReader {
         let buffered = match &mut self.compression {
             Compression::Unknown(start) => {
                 start.extend_from_slice(bytes);
-                if start.len() < 2 {
+                if start.len() < GZIP_MAGIC.len() {
                     return;
                 }
                 let start = std::mem::take(start);
-                self.compression = if start.starts_with(&[0x1f, 0x8b]) {
+                self.compression = if start.starts_with(&GZIP_MAGIC) {
                     Compression::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))
                 } else {
                     Compression::Plain
@@ -241,7 +246,7 @@ impl SitemapReader {
         self.decompressed
     }
 
-    /// Parses the rest after the end of the body, and returns the result.
+    /// Handles the end of the body: parses everything that is still buffered, and returns the result.
     pub fn finish(mut self) -> Sitemap {
         if let Compression::Unknown(start) = &mut self.compression {
             let start = std::mem::take(start);
@@ -419,7 +424,8 @@ struct Draft {
     changefreq: Option<String>,
 }
 
-/// Whether an entry may have a relative URL.
+/// Whether an entry may have a URL that is relative to the folder of the sitemap, such as `page.html`. A path that
+/// starts with a slash is always accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AllowRelative {
     No,

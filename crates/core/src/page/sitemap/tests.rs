@@ -91,6 +91,7 @@ fn other_documents_are_reported_as_faults() {
         let sitemap = read(text);
         assert!(sitemap.fault.is_some() && locs(&sitemap).is_empty(), "{text:?}");
     }
+    // Pseudorandom bytes, by multiplicative hashing.
     let binary: Vec<u8> = (0..200_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     assert!(read_with(&binary, SitemapBounds::default()).fault.is_some());
 }
@@ -166,7 +167,7 @@ fn entries_and_bytes_are_limited() {
     assert!(!cut.entries.is_empty() && cut.entries.len() < 100, "the limit applies after decoding");
 }
 
-/// Bounds are generous: they only catch work that grows with a power of the input.
+/// The time limit is generous: it only catches work that grows faster than linearly.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test measures time")]
 fn hostile_documents_cost_linear_time_and_little_memory() {

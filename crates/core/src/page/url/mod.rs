@@ -1,7 +1,7 @@
 //! [`Url`]: a normalized absolute http or https URL.
 //!
-//! Invariant: the text is the serialization of the WHATWG parser without fragment and user information. Two URLs are
-//! the same page exactly if their texts are equal.
+//! Invariant: the text is the serialization of the WHATWG parser without fragment and user information. The crawler
+//! treats two URLs as the same page exactly if their texts are equal.
 
 mod strip;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use memchr::memchr;
 
 pub use strip::StripParams;
 
-/// Longer URLs are refused regardless of settings: the offsets are 16 bits wide.
+/// Longer URLs are refused regardless of settings, because `UrlOffsets` are 16 bits wide.
 pub const MAX_URL_LEN: usize = 60_000;
 
 /// A normalized absolute http or https URL. Cheap to clone.
@@ -33,7 +33,7 @@ pub struct UrlRef<'a> {
     offsets: UrlOffsets,
 }
 
-/// Offsets of the parts of a URL.
+/// The parsed parts of a URL: offsets in its text, port and scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UrlOffsets {
     /// End of the host.
@@ -67,8 +67,8 @@ pub enum BadUrl {
     TooLong,
 }
 
-/// The registrable domain: the public suffix and one more label. The private section of the public suffix list counts.
-/// `None` for IP addresses, single labels and suffixes.
+/// The registrable domain: the public suffix and one more label. A suffix from the private section of the
+/// public suffix list counts too, such as `github.io`. `None` for IP addresses, single labels and suffixes.
 pub fn registrable_domain(host: &str) -> Option<&str> {
     let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
     if is_address { None } else { psl::domain_str(host) }
@@ -79,6 +79,7 @@ pub fn registrable_domain(host: &str) -> Option<&str> {
 /// `http://me:pw@h`.
 pub fn without_user_info(text: &str) -> String {
     let text = text.replace(['\t', '\n', '\r'], "");
+    // The parser also skips spaces and control characters before the scheme.
     let scheme_end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "+-. ".contains(c) || c.is_control()));
     let (scheme, rest) = match scheme_end.and_then(|end| text.split_at_checked(end + 1)) {
         Some((scheme, rest)) if scheme.ends_with(':') => (scheme, rest),
@@ -96,7 +97,7 @@ pub fn without_user_info(text: &str) -> String {
 }
 
 /// Replaces more than two slashes at the start by two. `///host/path` on a page means `//host/path`: the standard skips
-/// all slashes before a host, but the parser accepts only two.
+/// all slashes before a host, but the crate `url` skips only two.
 pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
     let text = href.trim_start_matches(|c: char| c <= ' ');
     if !text.starts_with(['/', '\\']) {
@@ -104,8 +105,8 @@ pub(crate) fn without_extra_slashes(href: &str) -> Cow<'_, str> {
     }
     // The parser ignores tabs and line ends anywhere in a URL.
     let rest = text.trim_start_matches(['/', '\\', '\t', '\n', '\r']);
-    let slashes = text.len() - rest.len();
-    let slashes = text.get(..slashes).unwrap_or("").matches(['/', '\\']).count();
+    let skipped = text.get(..text.len() - rest.len()).unwrap_or("");
+    let slashes = skipped.matches(['/', '\\']).count();
     if slashes > 2 { Cow::Owned(format!("//{rest}")) } else { Cow::Borrowed(href) }
 }
 
@@ -222,12 +223,13 @@ impl<'a> UrlRef<'a> {
             return None;
         }
         let bytes = text.as_bytes();
-        let (https, host_start) = match bytes {
-            [b'h', b't', b't', b'p', b':', b'/', b'/', ..] => (false, 7),
-            [b'h', b't', b't', b'p', b's', b':', b'/', b'/', ..] => (true, 8),
+        let https = match bytes {
+            [b'h', b't', b't', b'p', b':', b'/', b'/', ..] => false,
+            [b'h', b't', b't', b'p', b's', b':', b'/', b'/', ..] => true,
             _ => return None,
         };
-        // Byte by byte, because this runs several times for every link of every page.
+        let host_start = scheme_len(https);
+        // One pass instead of several searches, because this runs several times for every link of every page.
         let (mut colon, mut path) = (None, None);
         for (index, byte) in bytes.iter().enumerate().skip(host_start) {
             match byte {
@@ -236,7 +238,7 @@ impl<'a> UrlRef<'a> {
                     break;
                 }
                 b':' => colon = Some(index),
-                // The colons before it belong to an IPv6 address.
+                // The colons before the bracket belong to an IPv6 address.
                 b']' => colon = None,
                 _ => {}
             }

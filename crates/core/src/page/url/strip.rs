@@ -1,11 +1,11 @@
 //! [`StripParams`]: removes parameters that identify a visitor instead of a page.
 //!
-//! Invariant: only the given parameters are removed. The rest of the URL keeps its bytes, and its order unless `@order`
-//! is given. Nothing is removed by default, because a server may distinguish any two URLs.
+//! Invariant: only the selected parameters and session ids are removed. The remaining parameters keep their bytes, and
+//! their order unless `@order` is given. Nothing is removed by default, because a server may distinguish any two URLs.
 
 use super::{Url, UrlRef};
 
-/// Selects the parameters of [`SESSIONS`], and `;jsessionid=` and `(S(...))` in paths.
+/// Selects the parameters of [`SESSIONS`], and path segments that are session ids, such as `(S(...))`.
 const ALL_SESSIONS: &str = "@sessions";
 /// Selects the parameters of [`TRACKING`].
 const ALL_TRACKING: &str = "@tracking";
@@ -33,19 +33,20 @@ const TRACKING: &[&str] = &[
     "wbraid", "yclid",
 ];
 
-/// The parameters to remove, by name, ignoring case. `utm_*` matches a prefix.
+/// The parameters to remove from queries, and from path segments such as `page;jsessionid=1`. Their names are compared
+/// without regard to case. `utm_*` matches a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StripParams {
     names: Vec<Box<str>>,
     prefixes: Vec<Box<str>>,
-    /// Whether sessions in paths are removed too.
+    /// Whether path segments that are session ids are removed too.
     strips_path_sessions: bool,
     /// Whether the remaining parameters are sorted.
     sorts: bool,
 }
 
 impl StripParams {
-    /// The names of groups.
+    /// The special names that [`StripParams::new`] accepts.
     pub const GROUPS: [&str; 3] = [ALL_SESSIONS, ALL_TRACKING, SORT];
 
     /// `@sessions` and `@tracking` stand for lists of well-known names; `@order` sorts the remaining parameters.
