@@ -71,7 +71,7 @@ pub struct Proxies {
 #[derive(Clone, Debug, Default)]
 struct Exceptions {
     includes_all: bool,
-    /// Host names, whose subdomains are included, IP addresses and networks.
+    /// Each is a host name, which also stands for its subdomains, an IP address or a network.
     patterns: Vec<Box<str>>,
 }
 

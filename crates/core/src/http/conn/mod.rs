@@ -570,8 +570,7 @@ impl Conn {
         } else {
             self.deadlines.head_expired(now, limits)
         };
-        // `None`: none of these timers expired, so the deadline of the proxy's conversation or of the TLS handshake
-        // did.
+        // `None`: none of these timers expired, so the tunnel or the TLS handshake has reached its own deadline.
         let (kind, message) = match expired {
             Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not complete after {:?}", limits.total)),
             Some(Expired::Slow) => return self.stop(too_slow(limits), Some(Truncated::Time)),

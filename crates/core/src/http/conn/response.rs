@@ -111,6 +111,7 @@ impl Conn {
             } else {
                 head::check_opening(&partial.bytes).err()
             };
+            // The rate of a head is measured from its first byte on, so its age is also the measured time.
             let (received, age) = (self.bytes_wire + partial.bytes.len() as u64, now - self.first_byte);
             match fault {
                 Some(failure) => self.reject_head(failure, &partial.bytes),

@@ -41,8 +41,10 @@ struct Exchange {
 pub enum Finished {
     /// A visit, and the connection if it can be reused.
     Visit(Box<Visit>, Option<Box<Conn>>),
-    /// The kept-alive connection was closed before the host responded: repeat the job on a new connection. The repeated
-    /// request does not count as another attempt.
+    /// The kept-alive connection failed before the host responded, see [`ExchangeEnd::stale`]: repeat the job on a new
+    /// connection. The repeated request does not count as another attempt.
+    ///
+    /// [`ExchangeEnd::stale`]: crate::http::conn::ExchangeEnd::stale
     Retry(Box<Job>),
 }
 

@@ -85,6 +85,7 @@ impl Page {
         if visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Hook) {
             visit.facts.outcome = Outcome::Failed;
         }
+        // A large visit stays charged until the keeper drops it.
         let bytes = visit.heap_bytes();
         if bytes > FREE_LINKS {
             findings_charge.resize(bytes);
@@ -94,8 +95,8 @@ impl Page {
     }
 }
 
-/// Copies times, sizes and the failure, if any, from the connection. `connected` is [`Time::NEVER`] on a kept-alive
-/// connection.
+/// Copies times, sizes, coding defects and the failure, if any, from the result of the exchange. `connected` is
+/// [`Time::NEVER`] on a kept-alive connection.
 fn copy_end(facts: &mut Facts, end: ExchangeEnd, started: Time, connected: Time, now: Time) {
     let connected = (!connected.is_never()).then_some(connected);
     facts.started = started;
