@@ -10,9 +10,9 @@ use crate::{CertificateKind, Response, Site};
 pub struct AuditCase {
     /// The id of the finding.
     pub id: &'static str,
-    /// Paths of the https site that must be reported.
+    /// Paths of the https site for which it must be reported.
     pub faulty: &'static [&'static str],
-    /// Paths that must not be reported.
+    /// Paths of the https site for which this finding must not be reported.
     pub clean: &'static [&'static str],
 }
 
@@ -163,6 +163,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         ("/near-duplicate/a", page("A long story", "", &story("brown fox", "a lazy dog"))),
         ("/near-duplicate/b", page("The same long story", "", &story("brown fox", "two lazy dogs"))),
         ("/near-duplicate/other", page("Another long story", "", &story("grey wolf", "a busy cat"))),
+        // The test calls pages slow after 600 ms.
         ("/slow-page/bad", page("A page that takes its time", "", "slow").delay(Duration::from_millis(700))),
         ("/description/missing", Response::html("<title>No description here</title><h1>x</h1>one")),
         ("/description/good", page_with_description("A good description", DESCRIPTION)),
@@ -176,6 +177,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         ("/alt/missing", page("An image without alt", "", "<img src=/img/small.png>")),
         ("/alt/given", page("An image with its alt", "", "<img src=/img/small.png alt=\"a dot\"> given")),
         ("/img/small.png", Response::bytes(vec![7; 100]).content_type("image/png")),
+        // An image is large above 500,000 bytes.
         ("/img/large.png", Response::bytes(vec![7; 600_000]).content_type("image/png")),
     ];
     // An image is linked from a page of its own case, or by `images` below.

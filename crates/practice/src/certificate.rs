@@ -123,7 +123,7 @@ pub(crate) struct SiteTls {
 }
 
 impl SiteTls {
-    /// `allows_resumption`: whether clients can resume sessions.
+    /// `names` are those of the certificate besides the addresses. `allows_resumption`: whether clients can resume sessions.
     pub(crate) fn new(
         authority: &Arc<TestAuthority>,
         kind: CertificateKind,

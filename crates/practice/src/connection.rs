@@ -2,9 +2,9 @@
 //!
 //! A connection is a small state machine. Its thread calls it when bytes have arrived, when the socket is writable
 //! again, or when its timer has expired. It does as much as it can without blocking. It then waits for a time
-//! (`wake_at`), for a writable socket (`is_blocked`), or else for bytes from the client. While it waits for a timer it
-//! owns no buffer, because generated pages are rendered only when they are due. A client that closes its side is
-//! treated as disconnected, even in the middle of a response.
+//! (`wake_at`), for a writable socket (`is_blocked`), or else for bytes from the client. While it waits for the
+//! latency of a generated page it owns no buffer, because the page is rendered only when it is due. A client that closes
+//! its side is treated as disconnected, even in the middle of a response.
 //!
 //! Invariant: `begin` logs the start of a request. Its end is logged exactly once, by `continue_response` or on drop.
 
@@ -145,7 +145,7 @@ enum ResponseState {
 enum Progress {
     /// The step is complete.
     Next,
-    /// This many bytes were sent; the socket is full.
+    /// This many bytes were sent; continue when the socket is writable.
     Blocked(u64),
     /// This many bytes were sent; continue after this time.
     Sleep(u64, Duration),
@@ -252,7 +252,7 @@ impl ClientConnection {
             input.extend_from_slice(received);
             rest = &input;
         }
-        // A client chooses HTTP/2 with its first bytes.
+        // A client chooses HTTP/2 before its first request.
         if self.host.is_none() && self.uses_http2(rest, context) {
             self.input = rest.to_vec();
             return Disposition::HandOver;
@@ -460,7 +460,7 @@ impl ClientConnection {
         Ok(Progress::Next)
     }
 
-    /// Returns whether nothing is left to send.
+    /// Sends pending TLS records. Returns whether none are left.
     fn flush(&mut self) -> io::Result<bool> {
         self.stream.as_mut().map_or(Ok(true), ClientStream::flush)
     }
@@ -554,8 +554,8 @@ impl Page {
     }
 }
 
-/// Selects the response to a request. Returns its source, its status, and whether the request is a violation
-/// ([`Response::counts_as_violation`](crate::Response::counts_as_violation)).
+/// Selects the response to a request. Returns its source, its status (0 if there is none), and whether the request is a
+/// violation ([`Response::counts_as_violation`](crate::Response::counts_as_violation)).
 pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
     let (source, status, is_violation) = match content.find(request) {

@@ -1,8 +1,8 @@
 //! The web of `argiope demo`: eight small hosts with typical problems.
 //!
 //! The hosts have about three hundred pages: a journal, a field guide, a library over HTTPS, a meadow of slow pages, a
-//! museum of old encodings, an attic of errors (some of them temporary), a monastery with a Crawl-delay, and a
-//! warehouse of large pages. A polite crawl takes about ten seconds.
+//! museum of old encodings, an attic of errors (some of them temporary), a monastery with a Crawl-delay (also over
+//! HTTPS), and a warehouse of large pages. A polite crawl takes about ten seconds.
 //!
 //! Invariant: every page can be reached from the journal's first page, and every link leads to a scripted page, except
 //! those in [`MISSING`].
@@ -91,8 +91,10 @@ const ENDS: [&str; 8] = [
     "because nothing is lost that is still attached.",
 ];
 
-/// Sentences that depend only on host and page. Each consists of three parts that a hash of host and page chooses.
+/// Sentences of three parts, which a hash of host and page chooses. Pages may share a number, and then
+/// share the text.
 fn prose(host: &str, page: u64, sentences: u64) -> String {
+    // With `u64::MAX`, the size of the range would overflow in `pick`.
     let hash = pick(host, page, 0, u64::MAX - 1);
     let part = |list: &[&'static str; 8], bits: u64| list[(hash.rotate_left(bits as u32) % 8) as usize];
     let sentence =
@@ -126,6 +128,7 @@ fn home() -> (String, String) {
 /// Sixty posts, listed by month. A post links to the previous and the next one.
 fn journal(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "The Orb Weaver's Journal";
+    // The names of all hosts. The first is that of the journal itself, which is not listed.
     let names = [
         "",
         "A Field Guide",
@@ -164,7 +167,7 @@ fn journal(mut site: Site, roots: &[String]) -> Site {
     site
 }
 
-/// Families and their species; the old URL of every family redirects.
+/// Families and their species. A chain of two redirects leads to every family.
 fn field_guide(mut site: Site, roots: &[String]) -> Site {
     const NAME: &str = "A Field Guide to Patient Animals";
     let families = ["orb-weavers", "jumping-spiders", "wolf-spiders", "crab-spiders", "water-spiders", "herons"];
@@ -239,7 +242,7 @@ fn meadow(mut site: Site, _roots: &[String]) -> Site {
         .page("/drops", Response::html(drops).drip(64, millis(60)))
 }
 
-/// The same greeting in many encodings.
+/// Short texts in many languages and encodings.
 fn museum(mut site: Site, _roots: &[String]) -> Site {
     let rooms = [
         ("iso-8859-1", "Grüße aus der Spinnenstube: Fäden, Öl und Übermut"),

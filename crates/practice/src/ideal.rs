@@ -24,9 +24,9 @@ use std::time::Duration;
 /// The limits of a crawler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CrawlerLimits {
-    /// Requests in flight.
+    /// Maximum number of requests in flight.
     pub at_once: usize,
-    /// Requests in flight per host.
+    /// Maximum number of requests in flight per host.
     pub per_host: usize,
     /// Minimum time between the starts of two requests to a host.
     pub delay: Duration,
@@ -182,7 +182,7 @@ impl LateFetches {
         // The delays between all starts, and the last response.
         let starts = (self.count - 1) as f64 * delay + self.shortest;
         // One at a time: each start waits for the delay and for the previous response. After the last one there is no
-        // delay.
+        // delay. That saves most if the last one is the shortest.
         let single = if limits.per_host <= 1 { self.spaced_sum - (delay - self.shortest).max(0.0) } else { 0.0 };
         self.min_time(limits.per_host).max(starts).max(single)
     }
@@ -193,15 +193,15 @@ fn lower_bound(mut fetches: Vec<Fetch>, delay: Duration, min_time: impl Fn(LateF
     // From the latest start to the earliest: with each fetch, `t` becomes its start.
     fetches.sort_by(|a, b| b.start.total_cmp(&a.start));
     let mut late = LateFetches { count: 0, sum: 0.0, spaced_sum: 0.0, shortest: f64::INFINITY };
-    let mut latest: f64 = 0.0;
+    let mut bound: f64 = 0.0;
     for fetch in fetches {
         late.count += 1;
         late.sum += fetch.duration;
         late.spaced_sum += fetch.duration.max(delay.as_secs_f64());
         late.shortest = late.shortest.min(fetch.duration);
-        latest = latest.max(fetch.start + min_time(late));
+        bound = bound.max(fetch.start + min_time(late));
     }
-    latest
+    bound
 }
 
 /// Parses the flags of `argiope-practice ideal`: those of `serve`, and the limits of a crawler.
@@ -301,6 +301,7 @@ mod tests {
 
     #[test]
     fn a_dead_host_takes_one_timeout() {
+        // About half of the hosts are dead.
         let graph = web(GraphPlan { hosts: 50, root_hosts: 50, pages: 2, dead: 500, ..GraphPlan::default() });
         let ideal = graph.ideal(limits(100, 1, 0));
         assert!(is_close(ideal.ideal, 10.0), "{ideal:?}");

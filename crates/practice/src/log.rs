@@ -1,8 +1,9 @@
 //! The request log: counters, and optionally an entry per request.
 //!
 //! Tests of politeness rely on what the server saw: how many requests a host had in flight, how soon one followed
-//! another, whether a disallowed page was requested. Counters are atomics, so that threads do not share a lock while
-//! they handle a request; the list of [`SeenRequest`] entries is behind a mutex and can be disabled for long runs.
+//! another, whether a disallowed page was requested. Most counters are atomics, so that threads rarely wait for
+//! each other. The set of pages and the list of [`SeenRequest`] entries are behind mutexes; the list can be disabled for
+//! long runs.
 //!
 //! Invariant: `begin` and `end` are called exactly once per request, whatever happens to its connection.
 
@@ -33,7 +34,7 @@ pub struct SeenRequest {
     pub body: String,
     /// The status sent; 0 if there is none (raw bytes, hang, reset).
     pub status: u16,
-    /// When the request's head was complete.
+    /// When the request was complete, with its body.
     pub start: Duration,
     /// When the last byte of the response was written to the socket; `None` before that, or if the connection broke.
     pub end: Option<Duration>,
@@ -64,8 +65,9 @@ pub struct HostCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteCount {
     pub requests: u64,
-    /// Open connections, and their peak.
+    /// Open connections.
     pub open: u64,
+    /// Peak of open connections.
     pub peak_open: u64,
     /// Peak of concurrent requests.
     pub max_at_once: u64,
@@ -77,11 +79,13 @@ pub struct Stats {
     pub requests: u64,
     /// Requests whose response was sent completely.
     pub answered: u64,
-    /// Distinct pages (host name, path and query) with status 200, and a digest of their set.
+    /// Number of distinct pages (host name, path and query) with status 200.
     pub pages: u64,
+    /// A digest of the set of these pages.
     pub pages_digest: String,
     /// Accepted connections.
     pub connections: u64,
+    /// Open connections.
     pub open: u64,
     pub peak_open: u64,
     /// Peak of concurrent requests over all hosts.
@@ -144,7 +148,7 @@ pub(crate) struct HostState {
 pub(crate) enum RequestEnd {
     /// The response was sent as scripted.
     Complete,
-    /// The connection or the stream ended before.
+    /// The connection or the HTTP/2 stream ended before.
     Incomplete,
 }
 
@@ -354,7 +358,8 @@ impl RequestLog {
         self.notify();
     }
 
-    /// Wakes the threads in `wait`. Usually there are none.
+    /// Wakes the threads in `wait`. Usually there are none. The caller has changed its counter with `SeqCst`, so that either
+    /// the condition of a new waiter sees the change, or this call sees the waiter.
     fn notify(&self) {
         if self.waiters.load(SeqCst) > 0 {
             // While this thread holds the lock, a waiter is either before its check or inside the wait, so it cannot

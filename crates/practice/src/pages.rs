@@ -1,7 +1,7 @@
 //! The set of requested pages, as a count and a digest. With these, the page sets of two crawlers can be compared.
 //!
-//! A page counts once it was served with status 200. The digest does not depend on the order and is the same for the same
-//! set in every process.
+//! A page counts if a GET request for it gets the status 200. The digest does not depend on the order, and is
+//! the same for the same set in every process.
 //!
 //! Invariant: equal digests and equal counts mean equal sets, except with a probability of 2⁻⁶⁴.
 

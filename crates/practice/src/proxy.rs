@@ -1,7 +1,7 @@
-//! A test proxy: HTTP (whole requests and `CONNECT`) or SOCKS 5, with one thread per connection.
+//! A test proxy: HTTP (requests with an absolute URL, and `CONNECT`) or SOCKS 5, with one thread per connection.
 //!
-//! It resolves only the names that it was given. It records complete requests, including `Proxy-Authorization` and other
-//! headers that only a proxy may receive.
+//! It resolves only the names that it was given. It records the heads of requests, including `Proxy-Authorization` and
+//! other headers that only a proxy may receive. It forwards requests with an absolute URL as GET without a body.
 //!
 //! Invariant: it connects to loopback addresses only.
 
@@ -125,6 +125,7 @@ impl PracticeProxy {
             Some(_) if !methods.contains(&2) => return client.write_all(&[5, 0xff]),
             Some((name, password)) => {
                 client.write_all(&[5, 2])?;
+                // RFC 1929: version 1, length, name, length, password. The reply is the version and 0 for success.
                 let [_, length] = read(client)?;
                 let given_name = read_text(client, length)?;
                 let [length] = read(client)?;

@@ -45,10 +45,10 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
         return if bytes.len() > MAX_HEAD { ParsedRequest::Malformed } else { ParsedRequest::Partial };
     };
     let head = &bytes[..end + 2];
-    let first_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
-    let (first, lines) = head.split_at(first_end);
-    let Ok(first) = str::from_utf8(first) else { return ParsedRequest::Malformed };
-    let mut words = first.trim_end().split(' ');
+    let first_line_end = memchr(b'\n', head).map_or(head.len(), |at| at + 1);
+    let (first_line, lines) = head.split_at(first_line_end);
+    let Ok(first_line) = str::from_utf8(first_line) else { return ParsedRequest::Malformed };
+    let mut words = first_line.trim_end().split(' ');
     let (Some(method), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
         return ParsedRequest::Malformed;
     };
@@ -64,7 +64,7 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
         user_agent: "",
         lines,
     };
-    let mut length = 0;
+    let mut body_length = 0;
     for (name, value) in headers(lines) {
         // For speed, the length is compared first.
         match name.len() {
@@ -78,15 +78,15 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
             }
             10 if name.eq_ignore_ascii_case("user-agent") => request.user_agent = value,
             14 if name.eq_ignore_ascii_case("content-length") => match value.parse() {
-                Ok(declared) if declared <= MAX_BODY => length = declared,
+                Ok(declared) if declared <= MAX_BODY => body_length = declared,
                 _ => request.is_last = true,
             },
             17 if name.eq_ignore_ascii_case("transfer-encoding") => request.is_last = true,
             _ => {}
         }
     }
-    match bytes.get(end + 4..end + 4 + length) {
-        Some(body) => ParsedRequest::Whole(Request { body, ..request }, end + 4 + length),
+    match bytes.get(end + 4..end + 4 + body_length) {
+        Some(body) => ParsedRequest::Whole(Request { body, ..request }, end + 4 + body_length),
         None => ParsedRequest::Partial,
     }
 }

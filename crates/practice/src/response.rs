@@ -28,7 +28,8 @@ pub enum ResponseEnd {
     KeepAlive,
     /// The response says `Connection: close`, and the server closes.
     Close,
-    /// The response says `Connection: keep-alive`, but the server closes: the client's idle connection becomes stale.
+    /// The response says `Connection: keep-alive`, but the server closes: the client's idle connection becomes stale. A
+    /// truncated HTTP/1.1 response does not say so.
     SilentClose,
     /// The connection is reset (TCP RST).
     Reset,
@@ -85,14 +86,14 @@ pub struct Response {
     pub(crate) drip: Option<Drip>,
     /// Whether `drip` applies to the head as well.
     pub(crate) drip_head: bool,
-    /// Bytes of the framed body after which the response ends.
+    /// The response ends after this many bytes of the body, with its chunk headers.
     pub(crate) truncate_at: Option<u64>,
     pub(crate) ending: ResponseEnd,
     /// Bytes that are sent in place of head and body.
     pub(crate) raw: Option<Vec<u8>>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
-    /// Whether requests are counted as violations.
+    /// Whether requests for the page are counted as violations.
     pub(crate) is_violation: bool,
     /// The response to HEAD, if it is another one.
     pub(crate) on_head: Option<Box<Response>>,
@@ -337,7 +338,7 @@ impl Response {
         self
     }
 
-    /// Stops after this many bytes of the framed body and closes, regardless of the declared length.
+    /// Stops after this many bytes of the body (with its chunk headers) and closes, regardless of the declared length.
     pub fn truncate_at(mut self, bytes: u64) -> Response {
         self.truncate_at = Some(bytes);
         if self.ending == ResponseEnd::KeepAlive {

@@ -48,7 +48,7 @@ pub(crate) struct Script {
     pub(crate) unchanged: Vec<Step>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
-    /// Requests are counted as violations.
+    /// Whether requests for the page are counted as violations.
     pub(crate) is_violation: bool,
 }
 
@@ -205,6 +205,7 @@ fn closing(response: &Response) -> Option<Step> {
         ResponseEnd::KeepAlive => None,
         ResponseEnd::Close => Some(Step::Close),
         ResponseEnd::SilentClose if response.truncate_at.is_some() || response.raw.is_some() => Some(Step::SilentClose),
+        // The response is complete, so the close must not look like a truncation.
         ResponseEnd::SilentClose => Some(Step::Close),
         ResponseEnd::Reset => Some(Step::Reset),
         ResponseEnd::Hang => Some(Step::Hang),

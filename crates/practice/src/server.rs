@@ -23,12 +23,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Tokens of epoll events. That of a connection is made of its generation and its slot; the others are reserved values.
+// Tokens of epoll events and deadlines. The token of a connection consists of its generation and its slot.
+
+/// Token of the eventfd that wakes all threads.
 const WAKE: u64 = u64::MAX;
+/// Token of the system timer.
 const TIMER: u64 = u64::MAX - 1;
-/// Token of the timer that ends a pause in accepting.
+/// Token of the deadline that ends a pause in accepting.
 const RELISTEN: u64 = u64::MAX - 2;
-/// Bit of the tokens of listeners; the rest is the index of the site.
+/// The highest bit is set in the tokens of listeners. The other bits are the index of the site. The tokens above have this
+/// bit too, so they are compared first.
 const LISTENER: u64 = 1 << 63;
 
 /// One thread of a web.
@@ -60,7 +64,7 @@ impl ServerThread {
     ) -> io::Result<ServerThread> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let timers = DeadlineQueue::new()?;
-        // Edge-triggered, because it is never read. It is written when the web is released and when it is stopped.
+        // Edge-triggered, because the eventfd is never read. It is written when the web is released and when it is stopped.
         epoll::add(&epoll, wake, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, timers.timer(), EventData::new_u64(TIMER), EventFlags::IN)?;
         let server =
@@ -74,6 +78,7 @@ impl ServerThread {
         for (index, site) in self.shared.sites.iter().enumerate() {
             let data = EventData::new_u64(LISTENER | index as u64);
             match epoll::add(&self.epoll, &site.listener, data, EventFlags::IN | EventFlags::EXCLUSIVE) {
+                // EXIST: the listener is watched already.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -154,7 +159,7 @@ impl ServerThread {
                 Some(rustls::ServerConnection::new(tls.config(ip)?).map_err(io::Error::other)?)
             }
         };
-        // The highest bit of a token is reserved.
+        // The highest bit of a token is reserved for listeners.
         self.generation = (self.generation + 1) & 0x7fff_ffff;
         let entry = self.slots.vacant_entry();
         let token = token(self.generation, entry.key());

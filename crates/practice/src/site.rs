@@ -4,7 +4,8 @@
 //! other. Pages are looked up by path and query, exactly as requested. A path that starts with `//` names a host as well
 //! (`//b.test/x`), so that one address can serve several hosts. A path that ends in `?*` matches every query.
 //!
-//! Invariant: a site responds to every request: with a scripted page, a page of its graph, or the fallback (404).
+//! Invariant: a site responds to every request: with a scripted page, a page of its graph, or the fallback (by default
+//! a 404).
 
 use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
@@ -45,7 +46,7 @@ pub struct Site {
     pub(crate) names: Vec<String>,
     /// The responses of each path, which are sent in turn.
     pages: HashMap<Box<str>, Vec<Response>>,
-    /// Responses that come before `pages`.
+    /// Responses to requests that match. They are tried before `pages`.
     conditional: Vec<(RequestMatch, Response)>,
     /// The response for all other paths.
     fallback: Response,
@@ -93,7 +94,7 @@ impl Site {
         self.address
     }
 
-    /// An absolute URL on this site, with its address as the host.
+    /// An absolute URL on this site. The host is its address, or 127.0.0.1 if it listens on all of them.
     pub fn url(&self, path: &str) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         match self.address.ip() {
@@ -126,7 +127,8 @@ impl Site {
         self
     }
 
-    /// Limits the number of concurrent streams on an HTTP/2 connection.
+    /// Limits the number of concurrent streams on an HTTP/2 connection. Has no effect before [`Site::http2`] or
+    /// [`Site::only_http2`].
     pub fn max_streams(mut self, streams: u32) -> Site {
         if let Some(http2) = &mut self.http2 {
             http2.max_streams = streams;

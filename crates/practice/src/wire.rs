@@ -1,6 +1,7 @@
 //! A non-blocking socket, with or without TLS.
 //!
-//! Invariant: no call blocks. If a call sends fewer bytes than given, the socket's buffer is full.
+//! Invariant: no call blocks. If a call sends fewer bytes than given, the socket's buffer is full or the TLS handshake
+//! is in progress.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -59,8 +60,8 @@ impl ClientStream {
         self.socket.as_fd()
     }
 
-    /// Reads once. Epoll is level-triggered, so it reports remaining bytes again. Returns the result of the handshake when
-    /// that ends.
+    /// Reads once. Epoll is level-triggered, so it reports remaining bytes again. Also returns the result of the TLS
+    /// handshake, in the call in which the handshake ends.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], decrypted: &mut Vec<u8>) -> (Received, Option<Handshake>) {
         let count = match rustix::io::read(&self.socket, &mut *buffer) {
             Ok(0) => return (Received::Gone, None),
@@ -103,7 +104,8 @@ impl ClientStream {
         (if decrypted.is_empty() { Received::Nothing } else { Received::Decrypted }, handshake)
     }
 
-    /// Sends as many bytes as the socket accepts now, and returns their number.
+    /// Sends as many bytes as the socket accepts now, and returns their number. With TLS, this number includes bytes that
+    /// wait in the session for [`ClientStream::flush`].
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sent = 0;
         while sent < bytes.len() {

@@ -50,7 +50,7 @@ pub struct GraphPlan {
     pub root_hosts: u32,
     /// Minimum and maximum latency of a page, in microseconds.
     pub latency_us: (u64, u64),
-    /// Shares of pages with status 404, 500, or a redirect.
+    /// Shares of the leaves of the trees with status 404, 500, or a redirect.
     pub missing: u32,
     pub broken: u32,
     pub redirects: u32,
@@ -108,7 +108,7 @@ pub enum PageKind {
     Dead,
 }
 
-/// A plan with a port.
+/// A web that is generated from a plan and a port.
 #[derive(Clone, Debug)]
 pub struct Graph {
     plan: GraphPlan,
@@ -322,7 +322,7 @@ impl Graph {
 
     /// Appends the response for a page to `out`, and returns the number of filler bytes that must follow.
     ///
-    /// Only pages larger than 64 KiB need filler. The caller sends it from the shared block.
+    /// Up to 64 KiB of filler are appended here. For larger pages the caller sends the filler from the shared block.
     pub(crate) fn render(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         match self.kind(id) {
             _ if id.page == ROBOTS => self.render_head(404, "", 0, out),
@@ -380,14 +380,14 @@ impl Graph {
                 links
             }
         };
-        // 200 bytes for the rest of the page, and 48 for each link.
+        // About 200 bytes are needed for head and title, and 48 for the markup of each link.
         let text_per_link = self.plan.size.saturating_sub(200 + links * 48).min(filler::BLOCK as u64) / links;
         out.extend_from_slice(b"<!doctype html>\n<html><head><title>Page ");
         push_number(id.page, out);
         out.extend_from_slice(b" of ");
         push_number(id.host, out);
         out.extend_from_slice(b"</title></head><body>\n");
-        // The texts of two pages start at different places of the filler.
+        // The texts of different pages and links start at different places of the filler.
         let mut text_start = self.random(id, 5) % 1024;
         self.links(id, |target| {
             text_start += 1;
@@ -424,6 +424,7 @@ fn push_number(number: u32, out: &mut Vec<u8>) {
 
 /// The number of archive pages of a blog. Their page numbers are 1 up to this number.
 fn archives(pages: u32) -> u32 {
+    // All pages but the first are archives and posts. An archive and its posts are POSTS_PER_ARCHIVE + 1 pages.
     (pages - 1).div_ceil(POSTS_PER_ARCHIVE + 1)
 }
 

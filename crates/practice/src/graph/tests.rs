@@ -10,7 +10,7 @@ fn plans() -> impl Strategy<Value = GraphPlan> {
     let shape = prop_oneof![Just(Shape::Random), Just(Shape::Blog)];
     let zipf = prop_oneof![Just(0.0), Just(1.1)];
     let sizes = (any::<u64>(), shape, 1u32..40, 1u32..120, zipf, 0u64..20_000, 0u32..30, 1u32..50);
-    // Thousandths of all random links, and of all pages.
+    // Thousandths of the random links, and of the leaves.
     let shares = (0u32..600, 0u32..200, 0u32..200, 0u32..200);
     (sizes, shares).prop_map(
         |((seed, shape, hosts, pages, zipf, size, links, root_hosts), (cross, missing, broken, redirects))| GraphPlan {
