@@ -81,7 +81,7 @@ fn prescan_meta(bytes: &[u8]) -> Option<&'static Encoding> {
         if rest.starts_with(b"<!--") {
             // The dashes may be shared: `<!-->` is a complete comment.
             rest = rest.get(2..)?;
-            rest = rest.get(memmem::find(rest, b"-->")? + 3..)?;
+            rest = rest.get(memmem::find(rest, b"-->")? + b"-->".len()..)?;
             continue;
         }
         let (closing, name_start) = if rest.get(1) == Some(&b'/') { (true, 2) } else { (false, 1) };
@@ -167,10 +167,11 @@ impl Seen {
 
 /// The charset in `text/html; charset=...`: "extracting a character encoding from a meta element" of the HTML standard.
 fn charset_in_content(content: &[u8]) -> Option<&'static Encoding> {
+    const WORD: &[u8] = b"charset";
     let mut rest = content;
     loop {
-        let at = rest.windows(7).position(|window| window.eq_ignore_ascii_case(b"charset"))?;
-        rest = rest.get(at + 7..)?.trim_ascii_start();
+        let at = rest.windows(WORD.len()).position(|window| window.eq_ignore_ascii_case(WORD))?;
+        rest = rest.get(at + WORD.len()..)?.trim_ascii_start();
         if let Some(value) = rest.strip_prefix(b"=") {
             let value = value.trim_ascii_start();
             let label = match value.first()? {
@@ -188,7 +189,7 @@ fn xml_declaration(bytes: &[u8]) -> Option<&'static Encoding> {
         return None;
     }
     let declaration = bytes.get(..memchr(b'>', bytes)?)?;
-    let rest = declaration.get(memmem::find(declaration, b"encoding")? + 8..)?;
+    let rest = declaration.get(memmem::find(declaration, b"encoding")? + b"encoding".len()..)?;
     let rest = rest.get(rest.iter().position(|&byte| byte > b' ')?..)?.strip_prefix(b"=")?;
     let rest = rest.get(rest.iter().position(|&byte| byte > b' ')?..)?;
     let quote = rest.first().copied().filter(|byte| matches!(byte, b'"' | b'\''))?;

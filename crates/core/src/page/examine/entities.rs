@@ -66,7 +66,7 @@ fn resolve_named(text: &str, context: TextContext, out: &mut String) -> usize {
         push_points(points, out);
         return name_len + 2;
     }
-    // Without a semicolon, the longest legacy name counts.
+    // Without a semicolon, the longest legacy name counts. The shortest, such as `lt`, have two letters.
     for length in (2..=name_len.min(MAX_BARE_NAME)).rev() {
         if let Some(points) = text.get(1..1 + length).and_then(find) {
             let next = bytes.get(1 + length);

@@ -129,7 +129,7 @@ impl RawFacts {
     }
 }
 
-/// The `alt` of an image, as text of the heading or link that contains the image.
+/// The `alt` of an image, as text of the heading or link that contains the image. The page is assumed to be UTF-8.
 pub fn alt_text(alt: &[u8]) -> String {
     let text = String::from_utf8_lossy(alt);
     // The result is appended to text whose references are resolved later, so ampersands are escaped.

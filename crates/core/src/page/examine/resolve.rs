@@ -90,6 +90,7 @@ impl Url {
 
 /// The slow path: parses a link with the crate `url`.
 fn parse(href: &str, base: &url::Url, encoding: &'static Encoding) -> Result<url::Url, url::ParseError> {
+    // Pages in UTF-16 encode their queries in UTF-8.
     let encoding = encoding.output_encoding();
     let options = url::Url::options().base_url(Some(base));
     let is_web = matches!(base.scheme(), "http" | "https");

@@ -115,6 +115,7 @@ pub fn whole_tag(bytes: &[u8]) -> Option<(usize, bool)> {
 #[derive(Clone, Copy, Debug)]
 pub struct TagScan {
     state: TagState,
+    /// Whether the tag is self-closing. Known when its end is found.
     pub self_closing: bool,
 }
 

@@ -252,6 +252,7 @@ impl Robots {
 
 /// The parser state: one set of rules for the crawler's own name, one for `*`.
 struct Parser<'a> {
+    /// The product token of the crawler.
     agent: &'a str,
     own: Group,
     star: Group,
@@ -269,6 +270,7 @@ struct Parser<'a> {
 /// The rules of all groups in the file that name the same crawler.
 #[derive(Default)]
 struct Group {
+    /// Whether a user-agent line names the crawler.
     exists: bool,
     /// Whether the rules on the current line apply to it.
     is_current: bool,
@@ -329,7 +331,7 @@ impl<'a> Parser<'a> {
     fn read_user_agent(&mut self, value: &[u8]) {
         let value = String::from_utf8_lossy(value);
         let mut names = value.split(',').map(str::trim_start);
-        let is_star = names.clone().any(|name| name.starts_with('*') && name.split_whitespace().next() == Some("*"));
+        let is_star = names.clone().any(|name| name.split_whitespace().next() == Some("*"));
         let is_own = !self.agent.is_empty() && names.any(|name| product_token(name).eq_ignore_ascii_case(self.agent));
         for (group, is_named) in [(&mut self.own, is_own), (&mut self.star, is_star)] {
             group.is_current = is_named || (group.is_current && self.is_group_open);
@@ -378,7 +380,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Computes [`Robots::parents`] from the sorted rules. The stack holds the rules that are prefixes of the current one.
+/// Computes [`Robots::parents`] from the sorted rules. The stack holds the rules that are prefixes of the
+/// current one. The number of a rule is its index + 1.
 fn find_parents(plain: &[Rule], group: &Group) -> Box<[u32]> {
     let mut stack: Vec<(u32, &[u8])> = Vec::new();
     (1u32..)

@@ -49,6 +49,7 @@ fn parse_rfc2822(text: &str) -> Option<Timestamp> {
     let mut words = text.split_whitespace();
     let day = number(words.next()?)?;
     let name = words.next()?.get(..3)?.to_ascii_lowercase();
+    // Other matches, such as `anf`, cross the border between two names.
     let month = MONTHS.find(&name).filter(|at| at % 3 == 0)? / 3 + 1;
     let year = words.next()?;
     let year = match (year.len(), number::<i16>(year)?) {
@@ -83,6 +84,7 @@ fn parse_clock(text: &str) -> Option<Clock> {
     if parts.next().is_some() {
         return None;
     }
+    // Nine digits are a number of nanoseconds.
     let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
     // A leap second counts as the last second of its minute.
     Some(Clock { hour, minute, second: number::<i8>(second)?.min(59), nanosecond: number(&digits)? })

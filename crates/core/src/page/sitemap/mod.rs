@@ -90,10 +90,13 @@ pub enum Changefreq {
 /// The format of a sitemap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SitemapFormat {
+    /// A list of pages in sitemap XML.
     UrlSet,
+    /// A list of sitemaps in sitemap XML.
     Index,
     Rss,
     Atom,
+    /// One URL per line.
     Text,
 }
 
