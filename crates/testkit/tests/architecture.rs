@@ -234,7 +234,7 @@ fn ignored_tests_name_needs_that_the_test_script_checks() {
     }
 }
 
-/// Versions below these have known vulnerabilities or bugs.
+/// Versions below these have known vulnerabilities or bugs. Not all of these packages are used now.
 const MIN_VERSIONS: &[(&str, [u64; 3])] = &[
     ("h2", [0, 4, 16]),
     ("hyper", [1, 11, 0]),

@@ -79,6 +79,7 @@ fn run_history(files: &CrashFiles, history: &mut History, start: Commit, commits
     // Small, so that the log has several files.
     frontier.set_max_file_size(1_500);
     SnapshotSettings::of_seed(history.seed()).apply(&mut frontier);
+    // So that starting over removes this file too.
     frontier.record_created("report.txt").expect("keeps");
     let mut output = result.acknowledged.output;
     if truncate_output(files, OUTPUT, output).is_err() {

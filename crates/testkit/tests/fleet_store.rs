@@ -197,7 +197,8 @@ fn a_put_that_no_replica_confirms_in_time_returns_what_is_new(cluster: &RedisClu
 fn the_first_of_equal_links_is_queued(cluster: &RedisCluster) {
     let mut client_one = client(cluster, "equal", "one");
     let bucket = bucket_of("h.example", BUCKETS);
-    let at_depth = |address: &str, rank| QueuedLink { rank, ..queued_link(address) };
+    // The rank of a link without a custom request is its depth.
+    let at_depth = |address: &str, depth| QueuedLink { rank: depth, ..queued_link(address) };
     let links = vec![at_depth("https://h.example/a", 2), at_depth("https://h.example/a", 1)];
     assert_eq!(client_one.put_idempotent(&[(bucket, links)]).expect("put")[0].new, [true, false]);
     let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;

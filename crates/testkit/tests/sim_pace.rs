@@ -303,6 +303,7 @@ fn the_width_recovers_after_a_slow_minute() {
     });
     let widths_of_slower_server =
         widths(&crawl(paths(2_500, |_| "page".into()), slower_server, Pace::Steady, MAX_WIDTH));
+    // From 150 to 160 s: half a minute after the slow minute.
     assert!(mean(&widths_of_slower_server, 15..16) > 5.0, "{widths_of_slower_server:?}");
     // Other clients use the same queue for a minute. The width shrinks, and recovers.
     for (workers, others) in [(2.0, 4.0), (4.0, 12.0)] {

@@ -251,6 +251,7 @@ impl WebModel {
         if let (FailedAttempt::NoResponse(_), Some(host)) = (kind, self.hosts.get_mut(host)) {
             let attempts = times.min(max_tries.into());
             if attempts > host.failures_left {
+                // The host has had its failures without a response: this one is a status.
                 kind = FailedAttempt::Status(500, None);
             } else {
                 host.failures_left -= attempts;
