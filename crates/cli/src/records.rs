@@ -265,7 +265,7 @@ fn replaced_records(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSe
         match event {
             HistoryEvent::Round => latest.clear(),
             // Other requests than plain GET keep their record until they have a new one.
-            HistoryEvent::Link { url, kind, again: true, .. } if urls.contains(url) => {
+            HistoryEvent::Link { url, kind, is_plain: true, again: true, .. } if urls.contains(url) => {
                 let record_type = if kind == LinkKind::SitemapFile { "aux" } else { "page" };
                 for record_type in [record_type, "skip"] {
                     replaced.extend(latest.remove(&[record_type, "", "", url].join(" ")));

@@ -137,7 +137,8 @@ fn emit_record(
     let via = via.as_deref();
     let kind = origin.map_or_else(|| link_kind(&record), |origin| origin.kind);
     let again = origin.is_some_and(|origin| origin.has_earlier_record);
-    each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, again })?;
+    let is_plain = record.is_plain_get();
+    each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, is_plain, again })?;
     each(HistoryEvent::FinalOutcome { outcome, status: *status, line })
 }
 

@@ -417,7 +417,7 @@ fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchR
     };
     records::walk(directory, |event| {
         match event {
-            HistoryEvent::Link { url, via, depth, kind, tries, again } => {
+            HistoryEvent::Link { url, via, depth, kind, tries, again, .. } => {
                 if host_of(url) == found.host.host {
                     found.host.known += u64::from(!again);
                 }

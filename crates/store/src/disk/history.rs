@@ -17,8 +17,9 @@ use std::sync::Arc;
 /// An event in the history of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryEvent<'a> {
-    /// A link was new and was queued, or was queued again (`again`).
-    Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, again: bool },
+    /// A link was new and was queued, or was queued again (`again`). Its request may differ from a plain GET (`is_plain`
+    /// is false), so that several links with the same URL exist.
+    Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, is_plain: bool, again: bool },
     /// A link got its outcome; `line` is its record.
     FinalOutcome { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
     /// Another record: run, robots.txt, skip.
@@ -64,7 +65,8 @@ pub fn history_in(
             let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
             let (depth, tries, kind) = (link.depth, link.tries, link.kind);
             let again = link.replaces.is_some() || (link.again && !is_requeued_new);
-            each(HistoryEvent::Link { url: &text, via, depth, tries, kind, again })
+            let is_plain = link.request.is_none();
+            each(HistoryEvent::Link { url: &text, via, depth, tries, kind, is_plain, again })
         }
         Record::FinalOutcome { outcome, status, line, .. } => {
             is_requeued_new = false;
