@@ -15,6 +15,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Or
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// A condition that a test waits for may change without a new log entry, such as the state of a file. So it is checked at
+/// least this often.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
+
 /// One request as the server saw it. Times are relative to the start of the web.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SeenRequest {
@@ -382,7 +386,8 @@ impl RequestLog {
             if left.is_zero() {
                 break false;
             }
-            lock = self.changed.wait_timeout(lock, left).unwrap_or_else(PoisonError::into_inner).0;
+            let pause = left.min(RECHECK_INTERVAL);
+            lock = self.changed.wait_timeout(lock, pause).unwrap_or_else(PoisonError::into_inner).0;
         };
         self.waiters.fetch_sub(1, SeqCst);
         is_met
