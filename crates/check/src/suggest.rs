@@ -5,7 +5,7 @@ use strsim::damerau_levenshtein;
 /// Maximum number of candidates compared by edit distance; more would take too long.
 const MAX_COMPARED: usize = 20_000;
 
-/// The candidate that is max_distance similar to `word`: equal except for case, or with a few different letters.
+/// The candidate that is most similar to `word`: equal except for case, or with a few different letters.
 pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     // For very short words, only the case may differ.

@@ -23,7 +23,7 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
             return Ok(fail(messages, &format!("the practice web could not be served on loopback addresses: {error}")));
         }
     };
-    // The certificate ca_file of the practice web. With an unpredictable name and `create_new`, an existing file or
+    // The certificate authority of the practice web. With an unpredictable name and `create_new`, an existing file or
     // symbolic link is never opened.
     let ca_file = std::env::temp_dir().join(format!("argiope-demo-{:016x}.pem", argiope_runtime::unpredictable()));
     let written = std::fs::OpenOptions::new()

@@ -404,7 +404,7 @@ impl OutputFlags {
     }
 }
 
-/// Parses an address to parse_listen_address on. `localhost` is 127.0.0.1.
+/// Parses an address to listen on. `localhost` is 127.0.0.1.
 pub fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
     let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numeric.as_deref().unwrap_or(text);
