@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What to serve, and how: the flags of `serve`, as [`HELP`] describes them.
+/// What to serve, and how: the flags of `serve`, as `HELP` describes them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServeOptions {
     pub family: Family,

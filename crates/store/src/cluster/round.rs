@@ -118,7 +118,7 @@ impl RecrawlRecord {
 }
 
 /// Queues every URL of the previous round. If another process is doing that, waits for it instead. `should_continue` is
-/// called regularly, every [`REPORT_INTERVAL`] with the number of URLs so far. If it returns `false`, the function
+/// called regularly, every `REPORT_INTERVAL` with the number of URLs so far. If it returns `false`, the function
 /// returns early.
 ///
 /// Puts are idempotent. If a process dies in this function, another one starts from the beginning. If two processes are

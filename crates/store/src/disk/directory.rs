@@ -38,7 +38,7 @@ pub const SOCKET: &str = "control.sock";
 pub const SOCKET_FOLDER: &str = "control.new";
 
 /// The settings that decide which pages are crawled: roots, scope, robots. Each name has a list of values, as text.
-/// A crawl with other settings is another crawl and needs another directory. The exceptions are in [`MAY_CHANGE`].
+/// A crawl with other settings is another crawl and needs another directory. The exceptions are in `MAY_CHANGE`.
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
 /// The settings that a later run may change. The new values are then applied to all known links again.
