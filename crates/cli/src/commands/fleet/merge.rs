@@ -20,7 +20,7 @@ use crate::records::{ReadError, StoredRecord};
 use crate::results::{self, CrawlStart};
 use crate::screen::wording;
 
-/// Records or pages of the link graph per commit.
+/// How many records, or pages of the link graph, are added between two commits.
 const RECORDS_PER_COMMIT: u64 = 1_000;
 /// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
@@ -121,7 +121,7 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     Ok(records)
 }
 
-/// The last round that is finished, or the only one.
+/// The last round that is finished, or the only round even if it is not finished.
 fn last_finished(results: &Path) -> Result<SegmentStore, FleetCommandError> {
     let describe = |error: std::io::Error| FleetCommandError::Failed(format!("{}: {error}", redacted_place(results)));
     let latest = SegmentStore::latest(results).map_err(describe)?;
@@ -197,6 +197,7 @@ fn copy_archive(directory: &mut Directory, results: &Path, target: &Path, file: 
     let content = SegmentStore::open(results).archive(file).map_err(describe)?;
     let path = target.join(file);
     std::fs::create_dir_all(path.parent().unwrap_or(target)).map_err(describe)?;
+    // Committed before the file exists, so that starting over after a crash removes it.
     directory.frontier.record_created(file)?;
     directory.commit()?;
     AtomicFile::write(&path, content).map_err(describe)

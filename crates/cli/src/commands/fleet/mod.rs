@@ -28,7 +28,7 @@ use status::{FleetRemoval, FleetStatusArgs};
 
 /// Connection attempts are repeated for this long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause between two attempts.
+/// Pause between two attempts to reach the store or to join the crawl.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Args, Debug, Clone, Default)]
@@ -77,6 +77,7 @@ impl FleetFlags {
 
     fn lease_times(&self) -> LeaseTimes {
         let lease = Duration::from_secs(self.lease);
+        // Two renewals in a row may fail before the lease expires.
         LeaseTimes { lease, renew_every: lease / 3 }
     }
 }
@@ -178,8 +179,8 @@ fn connect(address: &str, name: &str, owner: &str, ca_cert: Option<&Path>) -> Re
     }
 }
 
-/// Writes to the results how the crawl ended, and up to which position each segment is valid. Does nothing if that was
-/// done before.
+/// Writes to the results how the crawl ended, and up to which position each segment is valid. Does nothing if the results
+/// are final already.
 fn finish(
     client: &mut FleetClient,
     settings: &FleetSettings,
@@ -201,6 +202,7 @@ fn finish(
     let seconds = settings.age(client)?.as_secs_f64();
     let end = CrawlEnd { reason: reason.as_str().to_owned(), queued, seconds };
     segments.write_end(&serde_json::to_string(&end).unwrap_or_default()).map_err(unwritable)?;
+    // The positions are written last, because they mark the results as final.
     let positions = client.positions(settings.buckets)?;
     segments.write_final_positions(&positions).map_err(unwritable)
 }

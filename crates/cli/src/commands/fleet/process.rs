@@ -83,7 +83,7 @@ fn crawl_in_fleet(
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
     let client = connect(address, name, &owner, ca_cert)?;
     let mut client = join_round(own_settings, client, name)?;
-    // From here on, the process may wait for others.
+    // From here on, the process may wait for other processes, and a signal must end the wait.
     let mut signals = Interrupt::listen()
         .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
     // The settings of the first process apply to all processes. Only `messages` come from this process.
@@ -99,7 +99,7 @@ fn crawl_in_fleet(
         match participant.run_next_session(&mut client, &segments, flags.lease_times(), &mut sessions) {
             Ok(Some(code)) => return Ok(code),
             Ok(None) => is_waiting = false,
-            // After its first session, a process waits for the store without a time limit.
+            // A process that has started a session waits for the store without a time limit.
             Err(FleetCommandError::Unreachable(why)) if sessions > 0 => {
                 if !std::mem::replace(&mut is_waiting, true) {
                     local_crawl::print_message(*messages, "note", &format!("{why}; waiting until it responds"));
@@ -181,8 +181,8 @@ impl Participant<'_> {
         }
     }
 
-    /// Runs the session with the number `session`, and stores this number in `sessions` once the session starts. If no
-    /// process has done so, first queues the URLs of the round.
+    /// Runs the session with the number `session`, and stores this number in `sessions` once the session starts. Before that,
+    /// queues the URLs of the round if no process has queued them.
     fn run_session(
         &self,
         segments: SegmentStore,
@@ -219,6 +219,7 @@ impl Participant<'_> {
             }
             rules.max_time = Some(left);
         }
+        // The clock starts at zero.
         let clock = Clock::start();
         rules.lease = Lease::until(Time::ZERO + lease_times.lease);
         rules.archive_segments = true;

@@ -16,7 +16,8 @@ use crate::flags::settings::CommandSettings;
 use crate::results::{CrawlEnd, CrawlStart};
 
 /// Returns the client for the round that this process takes part in: the current one. With `--recrawl`, begins the next
-/// round if the current one is finished. `first` is the client of the first round.
+/// round if the current one is finished. `first` is the client of the first round, whose data in the store also contains
+/// the number of the current round.
 pub fn join_round(
     own_settings: &CommandSettings,
     mut first: FleetClient,
@@ -45,6 +46,7 @@ pub fn join_round(
     let settings = start.settings.ok_or_else(damaged)?;
     let mut client = first.with_name(CrawlRound::store_name(name, rounds));
     if !latest.is_final().map_err(failed)? {
+        // The round is not finished: join it. It may be missing in the store, if the process that began it has crashed.
         if FleetState::read(&mut client)? != FleetState::Finished {
             return create_in_store(client, &settings, name);
         }
@@ -60,6 +62,7 @@ pub fn join_round(
     }
     let next = next_round(&own_settings.crawl, &settings)?;
     let next = FleetSettings { created: FleetSettings::store_time(&mut client)?, ..next };
+    // The settings of the process that created the file of the round, which may be another process.
     let begun = latest.of_round(next.round).begin_round(&round_description(name, &next)).map_err(failed)?;
     let begun: CrawlStart = serde_json::from_str(&begun).map_err(|_| damaged())?;
     let begun = begun.settings.ok_or_else(damaged)?;

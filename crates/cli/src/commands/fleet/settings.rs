@@ -14,7 +14,8 @@ use crate::flags::settings::CommandSettings;
 /// How long a process without roots waits until another process creates the crawl.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Settings that each process chooses for itself. All others are those of the first process.
+/// Settings that each process chooses for itself, and those that are compared separately (`roots`, `out`, `max-pages`). All
+/// others are those of the first process.
 const LOCAL_SETTINGS: &[&str] = &[
     "roots",
     "input",
@@ -42,7 +43,7 @@ const LOCAL_SETTINGS: &[&str] = &[
 ];
 
 /// The settings of the shared crawl. A process with roots stores its own settings if there are none yet. A process without
-/// roots waits until another process has stored them, unless `interrupted` returns an exit code.
+/// roots waits until another process has stored them. `interrupted` returns an exit code if a signal must end the wait.
 pub fn join_settings(
     own_settings: &CommandSettings,
     client: &mut FleetClient,
@@ -87,6 +88,7 @@ pub fn join_settings(
             rate: config.rate.map(|rate| rate.per_second),
             per_ip: config.per_ip.filter(|limit| *limit > 0).map(|limit| limit as u64),
             max_pages_per_host: config.max_pages_per_host,
+            // `create` replaces 0 by the time of the store.
             created: 0,
             out: own_out.clone(),
             config: shared_part(config).to_string(),
@@ -138,6 +140,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
     let mut shared: serde_json::Value = serde_json::from_str(&previous.config).map_err(|_| damaged())?;
     let (own, default) = (shared_part(config), shared_part(&Config::default()));
     for key in CHANGEABLE_LIMITS {
+        // A value other than the default was given by the user.
         if own.get(key) != default.get(key)
             && let Some(value) = own.get(key)
         {
@@ -153,6 +156,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
         rate: merged.rate.map(|rate| rate.per_second),
         per_ip: merged.per_ip.filter(|limit| *limit > 0).map(|limit| limit as u64),
         max_pages_per_host: merged.max_pages_per_host,
+        // The caller sets the time.
         created: 0,
         config: shared.to_string(),
         ..previous.clone()
@@ -168,8 +172,8 @@ fn shared_part(config: &Config) -> serde_json::Value {
     value
 }
 
-/// The settings of the first process, with the [`LOCAL_SETTINGS`] of this process. If the user gives this process another
-/// setting that differs, that is an error, and its message names the setting.
+/// The settings of the first process, with the [`LOCAL_SETTINGS`] of this process. It is an error if the user gives this
+/// process a different value for any other setting; the message names the setting.
 pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, FleetCommandError> {
     let damaged = || FleetCommandError::Failed("the settings of the crawl cannot be read".into());
     let first: serde_json::Value = serde_json::from_str(&settings.config).map_err(|_| damaged())?;

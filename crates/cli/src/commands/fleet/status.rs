@@ -37,7 +37,7 @@ pub struct FleetRemoval {
 
 /// Connects to the current round of a shared crawl and reads its settings.
 fn open(location: &FleetLocation) -> Result<(FleetClient, FleetSettings), FleetCommandError> {
-    // This command owns no hosts, so any name will do.
+    // This command leases no buckets, so the name of the owner (`status`) has no effect.
     let mut client = connect(&location.address, &location.name, "status", location.ca_cert.as_deref())?;
     let round = CrawlRound::read(&mut client)?;
     let mut client = client.with_name(CrawlRound::store_name(&location.name, round));
@@ -50,7 +50,7 @@ fn open(location: &FleetLocation) -> Result<(FleetClient, FleetSettings), FleetC
 /// A reason why the crawl makes no progress, or may soon make none.
 #[derive(Debug, Serialize)]
 struct FleetWarning {
-    /// A fixed word for programs.
+    /// A fixed name of the reason, for programs that read the JSON output.
     kind: &'static str,
     message: String,
 }
@@ -275,6 +275,8 @@ pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, FleetCommandError> {
             return Err(FleetCommandError::Failed("nothing was removed".into()));
         }
     }
+    // The first round is removed last, because its data contains the number of the current round. So an interrupted removal
+    // can be repeated.
     for round in (1..=settings.round).rev() {
         client = client.with_name(CrawlRound::store_name(name, round));
         client.remove(settings.buckets)?;
