@@ -16,9 +16,9 @@ use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severit
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 
-/// Pages per finding in the text format.
+/// Maximum number of pages listed per finding in the text format.
 const MAX_TEXT_PAGES: usize = 10;
-/// Pages per finding in the Markdown format.
+/// The same for the Markdown format.
 const MAX_MARKDOWN_PAGES: usize = 100;
 
 #[derive(Args, Debug)]
@@ -67,6 +67,7 @@ pub enum AuditFormat {
 /// Audits a crawl directory and writes the findings.
 pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
     for id in args.only.iter().chain(&args.fail_on) {
+        // `--only` takes ids alone; `--fail-on` also takes severities.
         let is_severity = args.fail_on.contains(id) && matches!(id.as_str(), "error" | "warning" | "notice");
         if catalogue::find(id).is_none() && !is_severity {
             let names: Vec<&str> = CATALOGUE.iter().map(|kind| kind.id).collect();
@@ -80,7 +81,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         }
         return Ok(write_output(args, &text));
     }
-    // Always set here: it may be absent only with `--list`.
+    // Always present here: clap requires the directory unless `--list` is given.
     let directory = args.directory.as_deref().unwrap_or(Path::new("."));
     // Formats for programs list all pages of a finding, formats for people only the first ones. To subtract a baseline, all
     // pages are needed in any format.
@@ -127,6 +128,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
 fn has_failing_finding(audit: &Audit, fail_on: &[String]) -> bool {
     let is_named = |finding: &Finding| {
         fail_on.iter().any(|id| match id.as_str() {
+            // A worse severity is smaller: `Error` is the smallest, `Notice` is the largest.
             "error" => finding.kind.severity == Severity::Error,
             "warning" => finding.kind.severity <= Severity::Warning,
             "notice" => true,
@@ -143,6 +145,7 @@ fn write_output(args: &AuditArgs, text: &str) -> ExitCode {
         Some(file) => AtomicFile::write(file, text),
     };
     match written {
+        // A closed pipe (`| head`) is not an error.
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             let name = args.output.as_ref().map_or("standard output".into(), |file| file.display().to_string());
             print_error(&visible(&format!("{name} cannot be written: {error}")));

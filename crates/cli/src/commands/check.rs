@@ -30,12 +30,14 @@ const BROKEN: u8 = 3;
 const NOTHING_CHECKED: u8 = 4;
 /// The file in the current folder with further patterns for `--ignore`.
 const IGNORE_FILE: &str = ".argiopeignore";
-/// Progress is shown after this time.
+/// A check that takes longer than this shows its progress.
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 /// Interval between updates of the progress on a terminal.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval between lines of progress in a log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Moves the cursor of a terminal to the start of the line and erases the line.
+const ERASE_LINE: &str = "\r\x1b[K";
 
 #[derive(Args, Debug)]
 #[command(
@@ -171,7 +173,7 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The arguments by kind.
+/// The targets of the command line by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CheckTargets {
     sites: Vec<String>,
@@ -216,7 +218,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
     Ok(write_report(args, &report))
 }
 
-/// Reads folders and files, crawls sites, then requests the external URLs of both.
+/// Reads folders and files, crawls sites, then requests the external URLs that were found in any of them.
 fn check(
     targets: &CheckTargets,
     config: Config,
@@ -291,23 +293,23 @@ fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError
 
 impl CheckTargets {
     fn of(targets: &[String]) -> Result<Self, UsageError> {
-        let mut sorted = Self::default();
+        let mut by_kind = Self::default();
         for target in targets {
             let path = PathBuf::from(target);
             if target == LIST_NAME {
-                sorted.reads_list = true;
+                by_kind.reads_list = true;
             } else if target.contains("://") {
-                sorted.sites.push(target.clone());
+                by_kind.sites.push(target.clone());
             } else if path.exists() {
-                sorted.paths.push(path);
+                by_kind.paths.push(path);
             } else if is_host(target) {
-                sorted.sites.push(target.clone());
+                by_kind.sites.push(target.clone());
             } else {
                 let shown = visible(target);
                 return Err(UsageError(format!("{shown}: no such file or folder; a site begins with https://")));
             }
         }
-        Ok(sorted)
+        Ok(by_kind)
     }
 }
 
@@ -315,6 +317,7 @@ impl CheckTargets {
 fn is_host(target: &str) -> bool {
     let host = target.split('/').next().unwrap_or("");
     let name = host.split(':').next().unwrap_or("");
+    // Without a path, a name such as `READMEE.md` is more likely a mistyped file than a host.
     (name.contains('.') || name == "localhost")
         && !name.starts_with('.')
         && (host != target || DocumentType::of_name(name).is_none())
@@ -358,6 +361,7 @@ fn ignore_error(patterns: &[String], flag_count: usize, set_error: &regex::Error
     let Some((at, pattern, error)) = faulty else { return format!("--ignore: {set_error}") };
     let source = if at < flag_count { "--ignore" } else { IGNORE_FILE };
     let error = error.to_string();
+    // The last line of an error names the cause; the lines before it show the pattern.
     let cause = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
     format!("{source}: {pattern:?} is not a regular expression: {cause}")
 }
@@ -383,6 +387,7 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
         }
         Ok(()) => {}
     }
+    // The text format on standard output ends with the summary.
     let has_summary = args.format == CheckFormat::Text && args.output.is_none();
     if !args.quiet && !has_summary {
         let _ = writeln!(std::io::stderr(), "{summary}");
@@ -426,6 +431,8 @@ fn write_json(out: &mut Vec<u8>, value: &impl serde::Serialize) {
 }
 
 /// Shows how far a check is. On a terminal, one line is overwritten; in a log, lines are added.
+///
+/// Dropping it stops its thread and erases the line on the terminal.
 struct ProgressDisplay {
     stop: Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -442,14 +449,14 @@ impl ProgressDisplay {
                 let (done, total) = (progress.done(), progress.total());
                 let line = if total > done { format!("{done} of {total} checked") } else { format!("{done} checked") };
                 let _ = match is_terminal {
-                    true => write!(std::io::stderr(), "\r\x1b[K{line}"),
+                    true => write!(std::io::stderr(), "{ERASE_LINE}{line}"),
                     false => writeln!(std::io::stderr(), "{line}"),
                 };
                 is_shown = true;
                 pause = if is_terminal { TERMINAL_INTERVAL } else { LOG_INTERVAL };
             }
             if is_shown && is_terminal {
-                let _ = write!(std::io::stderr(), "\r\x1b[K");
+                let _ = write!(std::io::stderr(), "{ERASE_LINE}");
             }
         };
         let thread = std::thread::Builder::new().name("argiope-progress".into()).spawn(show).ok();

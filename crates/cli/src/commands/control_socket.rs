@@ -23,7 +23,7 @@ const MAX_REQUEST: u64 = 64 << 10;
 const MAX_RESPONSE: u64 = 16 << 20;
 /// Timeout of reads and writes. Requests are served one after the other, so a silent client would block the others.
 const IO_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest path that is used as a socket address. The system allows 107 bytes.
+/// Longest path, in bytes, that is used as a socket address. The system allows 107 bytes.
 const MAX_PATH: usize = 100;
 
 /// A request from a client.
@@ -47,7 +47,7 @@ pub struct ControlResponse {
     pub host: Option<HostStatus>,
 }
 
-/// The control socket of a crawl directory. Dropping it removes the socket.
+/// The control socket of the crawl directory with this path. Dropping it removes the socket.
 pub struct ControlSocket(PathBuf);
 
 impl ControlSocket {
@@ -143,7 +143,7 @@ pub fn request(directory: &Path, request: &ControlRequest) -> Result<ControlResp
 
 fn exchange(directory: &Path, request: &ControlRequest) -> io::Result<ControlResponse> {
     let mut stream = with_short_path(&directory.join(SOCKET), |path| UnixStream::connect(path))?;
-    // Longer than the crawl waits for a silent client before this one.
+    // The crawl serves one client after the other. Before this one, it may wait `IO_TIMEOUT` for a silent client.
     stream.set_read_timeout(Some(2 * IO_TIMEOUT))?;
     stream.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut text = serde_json::to_vec(request)?;

@@ -63,6 +63,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         directory,
         format: export::ExportFormat::Csv,
         output: Some(output),
+        // The crawl has extracted the data already, so the export takes it from the records.
         extract: Vec::new(),
         extract_file: None,
         columns: extraction.map(|rules| rules.columns()).unwrap_or_default(),
@@ -102,6 +103,7 @@ fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<Ex
             let pages = wording::plural(pages, "page");
             let hint = "use --recrawl to check for changes, or --fresh to start over";
             print_line(messages, &format!("{}: this crawl is finished, with {pages}; {hint}", path.display()));
+            // The settings of this run differ from the stored ones.
             if directory.has_changes {
                 directory.commit()?;
             }
@@ -130,8 +132,7 @@ fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<Ex
         },
         Some(jsonl) => (None, Some(directory.open_output(jsonl)?)),
     };
-    // At this point, a finished crawl begins a new round, or its failed roots are queued again. The report of a new round
-    // does not include earlier rounds.
+    // If a recrawl began a new round above, the report does not include the URLs of earlier rounds.
     let settled_before = if is_finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(settings, &clock);
@@ -166,7 +167,7 @@ pub(super) struct CrawlParts<'a, F> {
     pub directory: Option<&'a Path>,
     /// URLs that earlier runs of this round have finished.
     pub settled_before: u64,
-    /// Whether other processes work on the same crawl. Then a single process cannot tell whether a root gave a page.
+    /// Whether other processes work on the same crawl. If so, one process alone cannot tell whether a root gave a page.
     pub is_shared: bool,
     /// The state of the fleet, for the live view and the dashboard.
     pub fleet: SharedFleet,
@@ -174,8 +175,8 @@ pub(super) struct CrawlParts<'a, F> {
     pub on_start: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
 
-/// If earlier runs finished more URLs than this, the final report covers only this run: reading all records again would
-/// take too long.
+/// If earlier runs finished more URLs than this, the final report covers only this run, because reading all records again
+/// would take too long. They are read nevertheless if the exit code depends on them.
 const MAX_REREAD: u64 = 100_000;
 
 /// The `run` record that begins the output.
@@ -251,15 +252,15 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let keeper = started?;
     handle.connect(&keeper);
     on_start(&keeper);
-    let (drained, weak_live) = (handle.clone(), Arc::downgrade(&live));
+    let (drain_control, weak_live) = (handle.clone(), Arc::downgrade(&live));
     let (quiet, json, is_resumable) = (messages.quiet, messages.log_json, directory.is_some());
     let drain = move || {
         if let Some(live) = weak_live.upgrade().filter(|_| !quiet) {
-            let line = drain_line(drained.in_flight(), is_resumable);
+            let line = drain_line(drain_control.in_flight(), is_resumable);
             live.print_line(if json { json_log::message("note", &line) } else { line });
         }
         // An error means that the crawl has ended.
-        let _ = drained.send(KeeperMessage::Stop(End::Interrupted));
+        let _ = drain_control.send(KeeperMessage::Stop(End::Interrupted));
     };
     let (status_source, weak_live) = (handle.clone(), Arc::downgrade(&live));
     let print_status = move || {
@@ -268,7 +269,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
             live.print_line(if json { json_log::progress(&status) } else { view::plain(&status) });
         }
     };
-    // Started after the crawl, so that the first request does not wait for this thread to start.
+    // The thread for signals is started after the keeper, so that the first request does not wait for it.
     let interrupt = match Interrupt::watch(signals, drain, print_status) {
         Ok(interrupt) => interrupt,
         Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
@@ -306,8 +307,9 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     // `report` covers this run. If earlier runs are not too large, the whole directory is read for a report that covers
     // them too. The exit code describes the whole directory. So a large directory is read as well if this run alone does
     // not determine the code. Everything is committed at this point, and no other process has locked the directory.
-    let is_code_open = !report.has_root_page || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
-    let should_reread = settled_before > 0 && (settled_before <= MAX_REREAD || is_code_open);
+    let needs_earlier_runs =
+        !report.has_root_page || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
+    let should_reread = settled_before > 0 && (settled_before <= MAX_REREAD || needs_earlier_runs);
     let whole = directory.filter(|_| should_reread).map(CrawlReport::from_directory);
     let is_whole = settled_before == 0 || matches!(whole, Some(Ok(_)));
     if let Some(Ok(whole)) = whole {
@@ -379,8 +381,10 @@ fn never_matched(counts: &[FieldCount]) -> String {
     text
 }
 
-/// The exit code of a run. If a signal interrupted the run, the code of the signal. If the run was interrupted in another
-/// way, such as `argiope ctl stop`, 0. Otherwise the code for the state of the crawl.
+/// The exit code of a run:
+/// - the code of the signal, if a signal interrupted the run;
+/// - 0, if the run was interrupted in another way, such as `argiope ctl stop`;
+/// - otherwise the code for the state of the crawl.
 fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrupt: &Interrupt) -> ExitCode {
     if end == End::Interrupted
         && let Some(code) = interrupt.exit_code()

@@ -16,7 +16,7 @@ use super::source;
 /// How long the live view waits for a status. The time is short because the keeper may be waiting for the writer, and the
 /// writer for the live view.
 const LIVE_VIEW_TIMEOUT: Duration = Duration::from_millis(50);
-/// How long all others wait for a response of the keeper.
+/// How long all other threads wait for a response of the keeper.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Memory and disk usage are measured at most once in this time.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ enum State {
 }
 
 impl CrawlControl {
-    /// `fleet` is set while the crawl runs, if several processes share it.
+    /// If several processes share the crawl, another thread updates `fleet` while the crawl runs.
     pub fn new(directory: Option<PathBuf>, fleet: SharedFleet) -> Self {
         let state = Mutex::new(State::NotStarted(Vec::new()));
         Self(Arc::new(Shared { directory, state, fleet, last: Mutex::default() }))
@@ -79,7 +79,8 @@ impl CrawlControl {
         }
     }
 
-    /// The status for the live view; the last known one if the keeper does not respond within [`LIVE_VIEW_TIMEOUT`].
+    /// The status for the live view; the last known one if the keeper does not respond within [`LIVE_VIEW_TIMEOUT`], or if
+    /// the crawl has ended.
     pub fn status_or_last(&self) -> Status {
         self.request_status(LIVE_VIEW_TIMEOUT).unwrap_or_else(|| self.last().status.clone())
     }
@@ -89,7 +90,8 @@ impl CrawlControl {
         self.request_status(RESPONSE_TIMEOUT).map_or(0, |status| status.in_flight)
     }
 
-    /// Requests a status from the keeper. Returns the last known status after a timeout, and `None` if the crawl has ended.
+    /// Requests a status from the keeper. Returns the last known status after a timeout, `None` if the crawl has ended, and a
+    /// default status if the crawl has not started.
     fn request_status(&self, timeout: Duration) -> Option<Status> {
         let (sender, response) = channel();
         if matches!(&*self.state(), State::NotStarted(_)) {

@@ -126,6 +126,7 @@ fn write(args: &DiffArgs, out: &mut impl Write) -> Result<DiffTotals, ReadError>
 fn write_text(diff: &mut Diff, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
     let totals = diff.each(|entry| Ok(writeln!(out, "{}", text_line(&entry))?))?;
     let Changes { new, changed, gone, same, newly_broken, repaired, redirected } = totals.changes;
+    // An empty line separates the totals from the lines about URLs, if there are any.
     if new + changed + gone + newly_broken + repaired + redirected > 0 {
         writeln!(out)?;
     }
@@ -167,6 +168,7 @@ fn text_line(entry: &DiffEntry<'_>) -> String {
         (Some(before), None) => format!("  was {before}"),
         _ => String::new(),
     };
+    // The longest words, `changed, newly broken`, have 21 characters.
     format!("{:<21}  {}{states}", words.join(", "), visible(entry.url))
 }
 
@@ -175,7 +177,7 @@ fn state_words(state: &RecordState) -> String {
     let status =
         state.status.map(|status| format!("{status} {}", wording::reason_phrase(status)).trim_end().to_owned());
     let what = match (&state.error, status) {
-        // A 304 means that the page is as it was when it had 200.
+        // A response 304 means that the page has not changed since its response 200.
         _ if state.outcome == Outcome::NotModified => "200 OK".to_owned(),
         (Some(error), Some(status)) => format!("{status} ({error})"),
         (Some(error), None) => error.to_string(),

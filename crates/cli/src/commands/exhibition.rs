@@ -1,5 +1,5 @@
-//! `argiope exhibition`: compares the engines on slow servers. A model, a chess master who plays against many opponents at
-//! once, shows before that why concurrent waiting saves time.
+//! `argiope exhibition`: compares the engines on slow servers. Before the comparison, a model shows why concurrent waiting
+//! saves time: a chess master who plays against many opponents at once.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -28,11 +28,11 @@ const ENGINES: [EngineName; 5] =
 const MAX_COUNT: usize = 1_000_000;
 /// Maximum of `--latency`. Slower servers would keep the comparison running for hours.
 const MAX_LATENCY: Duration = Duration::from_secs(60 * 60);
-/// Response time of the slower host of `--trace`.
+/// Response time of the slower host of `--trace`. The other host takes a third of it.
 const TRACE_LATENCY: Duration = Duration::from_millis(60);
 /// How often a long measurement prints its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
-/// The engine `threads` needs much memory, so it is measured with at most this many fetches.
+/// The engine `threads` needs much memory, so it is measured with at most this many fetches per process.
 const MAX_THREADS_MEASURED: usize = 2_000;
 /// Fetches in flight with which `--memory` measures the other engines.
 const MEMORY_FETCHES: usize = 10_000;
@@ -97,7 +97,8 @@ pub struct ExhibitionArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency(pub Span, pub Span);
 
-/// Runs the server or the crawler, if `argiope exhibition` started this process for that. Otherwise returns `None`.
+/// Runs the practice server or the crawler, if `argiope exhibition` started this process as a child for that purpose.
+/// Otherwise returns `None`.
 pub fn run_as_child(arguments: &[OsString]) -> Option<ExitCode> {
     let arguments: Vec<String> =
         arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
@@ -195,7 +196,8 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
             let count = limit.min(argiope_runtime::engine_kind(engine).max_fetches());
             let measured = memory::measure(program, engine, count, tls, args.runs)
                 .map_err(|error| format!("{engine}: {error}"))?;
-            // `few` and `many` are pairs of the number of fetches and the peak of memory in bytes.
+            // The growth of memory with the number of fetches. `few` and `many` are pairs of a number of fetches and the peak
+            // of memory with them, in bytes.
             let slope = measured.median;
             let over = if tls { "https" } else { "http" };
             if !args.json {
@@ -340,10 +342,10 @@ fn show_comparison(program: &Path, engines: &[EngineName], args: &ExhibitionArgs
 
 fn show_chess() -> Result<(), String> {
     let polgar = ChessExhibition::POLGAR;
+    // `at_once` is the number of games that are played at the same time.
     let play = |at_once, champions| chess::play(polgar, at_once, champions).map_err(|error| error.to_string());
     let boards = polgar.boards as usize;
-    // One game at a time; one champion at all boards; a champion at each board.
-    let (single, round, many) = (play(1, 1)?, play(boards, 1)?, play(boards, boards)?);
+    let (game_by_game, table_to_table, all_at_once) = (play(1, 1)?, play(boards, 1)?, play(boards, boards)?);
     write(&format!(
         "The chess exhibition: {} boards, {} moves each, {} s for her move, {} s for theirs\n\n  \
          one game after the other   {:>9}\n  \
@@ -353,10 +355,10 @@ fn show_chess() -> Result<(), String> {
         polgar.moves,
         polgar.champion.as_secs(),
         polgar.opponent.as_secs(),
-        format_span(single.end),
-        format_span(round.last_move),
-        (round.end - round.last_move).as_secs(),
-        format_span(many.end),
+        format_span(game_by_game.end),
+        format_span(table_to_table.last_move),
+        (table_to_table.end - table_to_table.last_move).as_secs(),
+        format_span(all_at_once.end),
     ))
 }
 

@@ -131,7 +131,8 @@ fn state(state: &UrlState) -> String {
     }
 }
 
-/// The redirects after the first, and whether they form a loop.
+/// The URLs to which the redirects of the URL lead, and whether they form a loop. `None` for a single redirect, which the
+/// state of the URL already names.
 fn redirects(path: &RedirectPath) -> Option<String> {
     let urls: Vec<_> = path.urls.iter().map(|url| visible(url)).collect();
     match &path.back_to {
@@ -202,26 +203,26 @@ fn robots(explanation: &Explanation) -> String {
 
 fn host(explanation: &Explanation) -> String {
     let host = &explanation.host;
-    // Only a deferred link is queued without a lane.
+    // A host without a lane has no known URLs. Only deferred links to it are queued.
     if host.known == 0 && matches!(explanation.url_state, UrlState::Queued { .. }) {
         return format!("{}: waits until memory has room for more hosts (--max-memory)", visible(&host.host));
     }
     if host.known == 0 {
         return format!("{}: this host was never seen", visible(&host.host));
     }
-    let left = host.known.saturating_sub(host.settled);
+    let queued = host.known.saturating_sub(host.settled);
     let mut text = format!(
         "{}: {} known, {} finished, {} queued",
         visible(&host.host),
         wording::plural(host.known, "URL"),
         wording::count(host.settled),
-        wording::count(left)
+        wording::count(queued)
     );
     if let Some(delay) = host.crawl_delay {
         let _ = write!(text, "; Crawl-delay {}", wording::span(delay));
     }
     if let Some(backoff_end) = host.backoff_until.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
-        && left > 0
+        && queued > 0
     {
         let _ = write!(text, "; paused until {backoff_end:.0}");
         let wait = backoff_end.duration_since(jiff::Timestamp::now()).as_secs();

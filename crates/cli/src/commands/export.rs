@@ -120,7 +120,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     }
 }
 
-/// Says how many pages are missing in the export, because the last round fetched them without `--warc`.
+/// Tells the user how many pages are missing in the export, because the last round fetched them without `--warc`.
 fn tell_unarchived(args: &ExportArgs) -> Result<(), (ReadError, String)> {
     let count = export::unarchived_pages(&args.directory).map_err(|error| (error, "standard error".to_owned()))?;
     if count > 0 {
@@ -131,8 +131,8 @@ fn tell_unarchived(args: &ExportArgs) -> Result<(), (ReadError, String)> {
     Ok(())
 }
 
-/// Writes to a temporary file and renames it. Devices and pipes are written directly. An error comes with the name of the
-/// target.
+/// Writes to a temporary file and renames it. Devices and pipes are written directly. An error is returned together with
+/// the name of the target.
 fn export_to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result<(), (ReadError, String)> {
     let export = || -> Result<(), ReadError> {
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);
@@ -206,6 +206,7 @@ fn write(
         ExportFormat::Text => export::text_lines(directory, TextForm::Text, out),
         ExportFormat::Markdown => export::text_lines(directory, TextForm::Markdown, out),
         ExportFormat::Wacz => export::wacz(directory, out),
+        // `run` calls `export_site` for this format.
         ExportFormat::Site => Err(ReadError::Refused("a site is a folder, not a file".to_owned())),
     }
 }

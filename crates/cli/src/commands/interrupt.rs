@@ -45,8 +45,8 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The exit code if SIGINT or SIGTERM is pending. For a process that does not crawl at the moment, so that
-    /// [`watch`](Self::watch) is not running.
+    /// The exit code if SIGINT or SIGTERM is pending. Used while the process waits without crawling, because then the thread
+    /// of [`watch`](Self::watch) is not running.
     pub fn pending_exit_code(signals: &mut Signals) -> Option<u8> {
         let signal = signals.pending().find(|signal| *signal != SIGUSR1)?;
         u8::try_from(exit_code(signal)).ok()
@@ -80,6 +80,7 @@ mod tests {
         signal_hook::low_level::raise(SIGTERM).unwrap();
         let interrupt = Interrupt::watch(signals, move || sender.send(()).unwrap(), || ()).unwrap();
         drained.recv_timeout(Duration::from_secs(10)).unwrap();
+        // 128 + 15, the number of SIGTERM.
         assert_eq!(interrupt.exit_code(), Some(143));
     }
 }

@@ -1,8 +1,8 @@
 //! The target of `--jsonl` if the writer thread does not write it: standard output, a device, a pipe, or the file of a crawl
 //! without a crawl directory.
 //!
-//! Invariant: the target is opened before the crawl starts, so that a bad path fails early; existing files are never
-//! overwritten.
+//! Invariant: the target is opened before the crawl starts, so that a bad path fails early; a file that is not empty is
+//! never overwritten.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -46,7 +46,7 @@ impl RecordStream {
             return Ok(Self::new(out, "standard output"));
         }
         let name = visible(&path.display().to_string()).into_owned();
-        // `open_or_create` does not follow symbolic links. A device may be named by one (`/dev/stdout`).
+        // `open_or_create` does not follow symbolic links, but the path of a device may be one (`/dev/stdout`).
         let opened = if Self::is_stream(path) { File::options().write(true).open(path) } else { open_or_create(path) };
         let file = opened.map_err(|error| format!("{name} cannot be written: {error}"))?;
         // Devices and pipes have no length.

@@ -368,6 +368,7 @@ pub fn page_line(page: &PageSummary<'_>) -> String {
             let kind = visible(page.content_type.unwrap_or("-"));
             let mut line = format!("{url} {status} {kind} {} {}", page.charset.unwrap_or("-"), page.bytes_body);
             if page.outcome == Outcome::Ok {
+                // How many links were new, of all links on the page.
                 let _ = write!(line, " {}/{}", page.new_links, page.links);
             }
             if let Some(truncated) = page.truncated {
@@ -398,6 +399,7 @@ pub fn headline(report: &CrawlReport) -> String {
         _ => "Interrupted",
     };
     let hosts = report.hosts.len() as u64;
+    // Hosts beyond the limit of `report.hosts` are not counted separately.
     let more_than = if report.other_hosts.pages > 0 { "more than " } else { "" };
     let _ = writeln!(
         text,
@@ -527,11 +529,12 @@ pub fn reason_words(reason: &BrokenReason) -> String {
     match reason {
         BrokenReason::Status(status) => with_phrase(*status),
         BrokenReason::Failure(failure) => {
-            let wording = wording::failure(failure.kind);
-            if failure.message.is_empty() || &*failure.message == wording {
-                wording.to_owned()
+            let words = wording::failure(failure.kind);
+            // A message with the same text adds nothing.
+            if failure.message.is_empty() || &*failure.message == words {
+                words.to_owned()
             } else {
-                format!("{wording} ({})", visible(&failure.message))
+                format!("{words} ({})", visible(&failure.message))
             }
         }
     }

@@ -64,6 +64,7 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
         let shown = visible(&args.agent);
         return Err(UsageError(format!("'{shown}' for '--agent': write a product name, such as mybot")));
     }
+    // Pairs of a URL as written, and the path and query that the rules apply to.
     let targets: Vec<(&str, String)> = args
         .urls
         .iter()
@@ -113,7 +114,8 @@ fn verdict(file: &RobotsFile, target: &str) -> (bool, String) {
     }
 }
 
-/// Reads a file up to one byte more than the maximum size of a robots.txt. The parser then sees that it is too long.
+/// Reads a file up to one byte more than the maximum size of a robots.txt, so that the parser can tell that a file is too
+/// long.
 fn read(source: &str) -> std::io::Result<Vec<u8>> {
     let max_bytes = MAX_ROBOTS_BYTES as u64 + 1;
     let mut bytes = Vec::new();
@@ -175,7 +177,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
         clock: Clock::start(),
         consumer: ForwardVisits(sender),
         target: OutputTarget::default(),
-        // Without roots, the crawl would end at once. It stays open until `Leave`.
+        // Without roots, the crawl would end at once. With this flag it stays open until `EndNow`.
         accepts_links: true,
     })?;
     // If the keeper has ended, no visit will arrive and the loop below ends.

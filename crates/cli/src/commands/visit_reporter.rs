@@ -137,7 +137,11 @@ mod tests {
     use argiope_core::{FollowList, Link, Outcome, Time, Url};
 
     use super::*;
+    use crate::records::ANY_FINGERPRINT_KEY;
     use crate::screen::live::View;
+
+    /// How many redirects the links may follow. The tests do not depend on it.
+    const MAX_REDIRECTS: u8 = 10;
 
     /// A reporter that prints to `path` and counts the calls of `on_fault`.
     fn reporter(path: &Path, fault_count: &Arc<AtomicU32>) -> VisitReporter {
@@ -146,7 +150,7 @@ mod tests {
         let fault_count = Arc::clone(fault_count);
         let output = RecordStream::open(path).unwrap();
         VisitReporter::new(
-            Arc::new(config.compile(0).unwrap()),
+            Arc::new(config.compile(ANY_FINGERPRINT_KEY).unwrap()),
             Some(output),
             Verbosity::default(),
             live,
@@ -158,7 +162,12 @@ mod tests {
     }
 
     fn disallowed_visit() -> Visit {
-        Visit::not_fetched(Link::root(Url::parse("https://h/").unwrap(), 10), Outcome::Robots, None, Time::ZERO)
+        Visit::not_fetched(
+            Link::root(Url::parse("https://h/").unwrap(), MAX_REDIRECTS),
+            Outcome::Robots,
+            None,
+            Time::ZERO,
+        )
     }
 
     #[test]
@@ -184,10 +193,10 @@ mod tests {
         let mut reporter = reporter(Path::new("/dev/null"), &fault_count);
         let gone = Link {
             via: Some(Url::parse("https://h/1").unwrap()),
-            ..Link::root(Url::parse("https://h/gone").unwrap(), 10)
+            ..Link::root(Url::parse("https://h/gone").unwrap(), MAX_REDIRECTS)
         };
         for page in ["https://h/1", "https://h/2"] {
-            let link = Link::root(Url::parse(page).unwrap(), 10);
+            let link = Link::root(Url::parse(page).unwrap(), MAX_REDIRECTS);
             let mut found = FollowList::default();
             found.push(gone.url.as_ref(), gone.kind);
             let mut visit = Visit::not_fetched(link, Outcome::Ok, None, Time::ZERO);
