@@ -19,7 +19,7 @@ use flate2::read::MultiGzDecoder;
 use super::archive_files::ArchiveFiles;
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 
-/// Maximum number of bytes read from a decompressed WARC record.
+/// Maximum number of bytes read from a WARC record, both compressed and decompressed.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
 
 /// A response from the archive, decoded.
@@ -63,6 +63,7 @@ impl ArchivedPages {
             let why = "there is no archive in this crawl directory: run the crawl with --warc";
             return Err(ReadError::Usage(why.to_owned()));
         }
+        // The crawl rules limit the size of bodies. They need a root, which is never requested.
         let config =
             Config { roots: vec!["http://localhost/".into()], max_size: Size(MAX_RECORD_BYTES), ..Config::default() };
         let mut rules = config.compile(ANY_FINGERPRINT_KEY).map_err(|error| ReadError::Refused(error.to_string()))?;
@@ -154,7 +155,8 @@ pub(super) fn own_and_body_locations(location: &WarcLocation) -> impl DoubleEnde
     [Some(WarcLocation { payload: None, ..location.clone() }), body].into_iter().flatten()
 }
 
-/// A reader of the decompressed record. The first bytes of the record show whether it is compressed with gzip or zstd.
+/// A reader of the decompressed record. `member` is the compressed record: a gzip member or a zstd frame, which differ in
+/// their first bytes.
 pub(super) fn decompress<'a>(member: &'a [u8]) -> io::Result<Box<dyn Read + 'a>> {
     const ZSTD_MAGIC: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
     if member.starts_with(ZSTD_MAGIC) {

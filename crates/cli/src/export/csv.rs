@@ -17,7 +17,7 @@ use argiope_core::output::escape::visible;
 /// Writes one row per page of the latest round, in the order in which pages were finished. A page with extracted items has
 /// one row per item.
 ///
-/// The table has the data columns `expected` even if no page has a value for them.
+/// The table has the columns of extracted data that `expected` names, even if no page has a value for them.
 pub fn csv(
     directory: &Path,
     rules: Option<&Extraction>,
@@ -25,13 +25,13 @@ pub fn csv(
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
     let mut source = DataSource::new(directory, rules)?.with_columns(expected);
-    let columns = source.columns()?;
-    let names = COLUMNS.iter().map(|column| column.name).chain(columns.iter().map(|column| column.name.as_str()));
+    let extracted = source.columns()?;
+    let names = COLUMNS.iter().map(|column| column.name).chain(extracted.iter().map(|column| column.name.as_str()));
     write_row(out, names.map(|name| Value::Text(Some(name))))?;
     source.pages(|record| {
         for row in 0..data::row_count(record) {
             let texts: Vec<Option<Cow<'_, str>>> =
-                columns.iter().map(|column| column.value(record, row).map(data::text)).collect();
+                extracted.iter().map(|column| column.value(record, row).map(data::text)).collect();
             let values = COLUMNS.iter().map(|column| (column.value)(record));
             write_row(out, values.chain(texts.iter().map(|text| Value::Text(text.as_deref()))))?;
         }

@@ -48,6 +48,7 @@ impl FileNames {
         if let Some(query) = url.query() {
             stem = format!("{stem}@{}", valid_name(query));
         }
+        // An ending with an `@` contains the query, so it is not an extension.
         let (mut base, mut ending) = match stem.rsplit_once('.') {
             Some((base, ending))
                 if !base.is_empty() && ending.len() <= MAX_EXTENSION_BYTES && !ending.contains('@') =>
@@ -87,7 +88,8 @@ impl FileNames {
         PathBuf::from(path)
     }
 
-    /// Registers a folder with this path, or with a similar one if a file already has this path. Returns the path.
+    /// Registers a folder with this path. If a file already has this path, the folder gets the suffix `~d` (for directory),
+    /// with a number if necessary. Returns the path of the folder.
     fn add_folder(&mut self, path: &str) -> String {
         let lower = path.to_lowercase();
         if let Some(renamed) = self.renamed.get(&lower) {
@@ -201,6 +203,7 @@ mod tests {
     fn long_urls_get_short_names() {
         let long = format!("http://h/{}/{}.png?{}", "a".repeat(300), "b".repeat(300), "c".repeat(3000));
         let name = names(&[&long], None).remove(0);
+        // Most file systems allow 255 bytes.
         assert!(name.split('/').all(|part| part.len() <= 240), "{name}");
     }
 }

@@ -99,7 +99,8 @@ fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> 
         if url_of(&line) != url_of(&last) {
             write_node(&last, out)?;
         }
-        if url_of(&line) != url_of(&last) || line.len() > url_of(&line).len() {
+        let has_fields = line.len() > url_of(&line).len();
+        if url_of(&line) != url_of(&last) || has_fields {
             last = line.into_owned();
         }
         Ok::<_, ReadError>(())

@@ -1,6 +1,6 @@
 //! Pages as Parquet, for DuckDB, Spark and similar tools.
 //!
-//! Rows are buffered by column and written in row groups. The size of a group is limited, and so is memory.
+//! Rows are buffered by column and written in row groups. The size of a group is limited, which bounds the memory.
 
 use std::io::Write;
 use std::path::Path;
@@ -47,8 +47,8 @@ pub fn parquet(directory: &Path, rules: Option<&Extraction>, out: &mut (dyn Writ
     Ok(out.flush()?)
 }
 
-/// The schema of the file: the columns of every export, then those of the extracted data. An empty record has a value in
-/// every column; the variant of [`Value`] is the same for all records, and determines the column's type.
+/// The schema of the file: the columns of all page tables, then those of the extracted data. The type of a column follows
+/// from the variant of its [`Value`], which is the same for all records. So an empty record is sufficient to determine it.
 fn schema(extracted: &[DataColumn]) -> String {
     let empty_record = StoredRecord::default();
     let columns = COLUMNS.iter().map(|column| match (column.value)(&empty_record) {
@@ -177,6 +177,8 @@ fn write_column<W: Write + Send>(
     values: &Values,
 ) -> Result<(), ParquetError> {
     let Some(mut column) = group.next_column()? else { return Ok(()) };
+    // The last argument is the repetition levels, which only columns of lists have. Required columns have no definition
+    // levels either.
     match values {
         Values::Texts(texts, levels) => column.typed::<ByteArrayType>().write_batch(texts, Some(levels), None)?,
         Values::Doubles(numbers, levels) => column.typed::<DoubleType>().write_batch(numbers, Some(levels), None)?,

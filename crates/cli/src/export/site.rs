@@ -2,8 +2,8 @@
 //! between them.
 //!
 //! The records are read twice: first to assign a file name to every archived URL, then to write the files. References to
-//! resources that are not in the archive are replaced by an empty placeholder. Links to pages that are not in it become
-//! absolute. A Content-Security-Policy in every page blocks network requests by scripts.
+//! resources that are not in the archive are replaced by an empty placeholder. Links to pages that are not in the archive
+//! become absolute. A Content-Security-Policy in every page blocks network requests by scripts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -44,15 +44,16 @@ pub struct SiteExportCount {
 
 /// Maps URLs to files.
 #[derive(Default)]
-struct SiteMap {
+struct FileMap {
     /// The file of each URL, relative to the folder, with slashes.
     files: HashMap<Box<str>, Box<str>>,
     /// The target of each redirect.
     redirects: HashMap<Box<str>, Box<str>>,
+    /// The URLs of the roots.
     roots: Vec<Box<str>>,
 }
 
-impl SiteMap {
+impl FileMap {
     /// The file of a URL, after redirects.
     fn file(&self, url: &str) -> Option<&str> {
         let mut url = url;
@@ -124,8 +125,8 @@ fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError> {
 }
 
 /// Reads the records and assigns file names.
-fn read_map(directory: &Path) -> Result<SiteMap, ReadError> {
-    let mut map = SiteMap::default();
+fn read_map(directory: &Path) -> Result<FileMap, ReadError> {
+    let mut map = FileMap::default();
     let mut names = FileNames::default();
     records::latest_pages(directory, |record| {
         // A link stands for a GET request, not for a sent form.
@@ -196,16 +197,17 @@ fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
 /// The bytes of a file, with its URLs replaced.
 fn rewrite(
     page: &ArchivedPage,
-    map: &SiteMap,
+    map: &FileMap,
     file: &str,
     missing: &mut std::collections::HashSet<Box<str>>,
 ) -> Vec<u8> {
     // The queries of links are in the charset of the page. Style sheets always use UTF-8.
     let charset = page.charset.filter(|_| page.content_type.as_deref() != Some("text/css"));
     let mut rewriter = SiteRewriter { page: page.url.clone(), base: page.url.clone(), charset, map, file, missing };
-    let (text, needs_mark_in_utf8) = match page.content_type.as_deref() {
+    let (text, needs_mark_if_utf8) = match page.content_type.as_deref() {
         Some("text/html") => (rewrite_page(&page.text(), Dialect::Html, POLICY, &mut rewriter), true),
         Some("application/xhtml+xml") => {
+            // In XML, the element must be closed.
             let policy = POLICY.replace("\">", "\"/>");
             (rewrite_page(&page.text(), Dialect::Xml, &policy, &mut rewriter), false)
         }
@@ -222,7 +224,7 @@ fn rewrite(
     };
     // The text is UTF-8 now. A file has no response header that declares the charset, so a byte order mark does. XML that
     // was UTF-8 before needs no mark, because UTF-8 is the default of XML.
-    let needs_mark = !text.is_ascii() && (needs_mark_in_utf8 || page.charset != Some("utf-8"));
+    let needs_mark = !text.is_ascii() && (needs_mark_if_utf8 || page.charset != Some("utf-8"));
     let mark = if needs_mark && !text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
     [mark.as_bytes(), text.as_bytes()].concat()
 }
@@ -233,7 +235,7 @@ struct SiteRewriter<'a> {
     /// The URL that relative URLs refer to: that of the page, or of its `<base>`.
     base: Url,
     charset: Option<&'static str>,
-    map: &'a SiteMap,
+    map: &'a FileMap,
     /// The file that is written.
     file: &'a str,
     /// URLs that the page loads and that are not in the archive.
@@ -244,11 +246,13 @@ impl PageRewriter for SiteRewriter<'_> {
     fn replace(&mut self, written: &str, use_as: ReferenceUse) -> Replacement {
         let fragment = written.find('#').map_or("", |at| written.get(at..).unwrap_or(""));
         let reference = written.get(..written.len() - fragment.len()).unwrap_or("");
+        // A fragment alone stays within the page, unless a `<base>` leads elsewhere.
         if reference.is_empty() && self.base == self.page {
             return Replacement::Keep;
         }
         // Other schemes, such as `mailto:`, are kept.
         let Ok(url) = self.base.join_in_charset(reference, self.charset) else { return Replacement::Keep };
+        // An empty reference loads nothing.
         if reference.is_empty() && use_as != ReferenceUse::Link {
             return Replacement::Keep;
         }
@@ -260,6 +264,7 @@ impl PageRewriter for SiteRewriter<'_> {
                 return Replacement::With(format!("{}{fragment}", url.as_str()));
             }
             ReferenceUse::Frame => "about:blank",
+            // A transparent image of one pixel.
             ReferenceUse::Image => "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==",
             ReferenceUse::Style => "data:text/css,",
             ReferenceUse::Script => "data:text/javascript,",
@@ -297,7 +302,7 @@ fn relative_path(from: &str, to: &str) -> String {
 }
 
 /// `index.html` of the folder: lists the roots, and redirects to the root if there is only one.
-fn start_page(map: &SiteMap) -> String {
+fn start_page(map: &FileMap) -> String {
     let roots: BTreeMap<&str, &str> = map.roots.iter().filter_map(|root| Some((&**root, map.file(root)?))).collect();
     let first = map.roots.iter().find_map(|root| map.file(root)).map(|file| relative_path("index.html", file));
     let refresh = first.filter(|_| roots.len() == 1);
@@ -317,6 +322,7 @@ fn start_page(map: &SiteMap) -> String {
 
 /// Shows the progress of the export on a terminal.
 struct Progress {
+    /// When the next message is due.
     next: Instant,
     is_shown: bool,
 }

@@ -32,8 +32,8 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
             return Ok(());
         }
         number += 1;
-        // The record of a 304 usually repeats the facts of the page. If it does not, an earlier record of the page is used,
-        // if there is one: rank 0 sorts before it.
+        // The record of a 304 usually repeats the facts of the page. If it does not, it gets rank 0 and sorts before all
+        // other records of the URL. So an earlier record of the page is used, if there is one.
         let has_facts = record.outcome != Some(Outcome::NotModified) || record.content_type.is_some();
         let rank = if has_facts { number } else { 0 };
         let entry = if is_listed(record) { entry(record) } else { String::new() };
@@ -57,16 +57,17 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
         let why = format!("a sitemap of this crawl takes {parts} files: name the first with -o FILE");
         return Err(ReadError::Refused(why));
     };
+    // The index needs absolute URLs. They assume that the files are published at the origin of the first page.
     let origin = first.as_deref().and_then(UrlRef::from_normal).map(|url| url.to_url().origin().to_string());
     let origin = origin.unwrap_or_default();
     begin(out, "sitemapindex")?;
-    let (mut size, mut number) = (FileSize::default(), 1);
-    let (mut part, name) = open_part(file, number)?;
+    let (mut size, mut part_number) = (FileSize::default(), 1);
+    let (mut part, name) = open_part(file, part_number)?;
     writeln!(out, "<sitemap><loc>{}/{}</loc></sitemap>", Xml(&origin), Xml(&name))?;
     each_entry(&mut sorted, |_, entry| {
         if size.add_or_start_new(entry) {
-            number += 1;
-            let (next, name) = open_part(file, number)?;
+            part_number += 1;
+            let (next, name) = open_part(file, part_number)?;
             close_part(std::mem::replace(&mut part, next))?;
             writeln!(out, "<sitemap><loc>{}/{}</loc></sitemap>", Xml(&origin), Xml(&name))?;
         }
@@ -134,7 +135,7 @@ struct FileSize {
 }
 
 impl FileSize {
-    /// Adds an entry. Returns whether the entry does not fit and belongs to the next file.
+    /// Adds an entry. If it does not fit, it is counted as the first entry of the next file, and the result is `true`.
     fn add_or_start_new(&mut self, entry: &[u8]) -> bool {
         let is_full = self.urls == MAX_URLS || self.bytes + entry.len() as u64 + MARKUP_BYTES > MAX_BYTES;
         if is_full {

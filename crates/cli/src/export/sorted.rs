@@ -104,6 +104,7 @@ mod tests {
             let mut sorted = Sorted::with_memory_limit(memory_limit);
             let mut expected = Vec::new();
             for number in 0..500u32 {
+                // Multiplicative hashing, for lines in no order.
                 let line = format!("{}", number.wrapping_mul(2_654_435_761) % 300).into_bytes();
                 sorted.push(&line).unwrap();
                 expected.push(line);

@@ -24,11 +24,11 @@ const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 
 /// Writes the crawl as one WACZ file.
 pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
-    // An error with a message for the user, if the crawl has no archive.
+    // Fails with a message for the user if the crawl has no archive.
     ArchivedPages::open(directory)?;
     let mut zip = ZipWriter::new(out);
     let mut resources = Vec::new();
-    // Adds the first `length` bytes of a file to the ZIP file and to the list of resources.
+    // Adds the first `length` bytes of a file, or all with `u64::MAX`, to the ZIP file and to the list of resources.
     let mut add = |zip: &mut ZipWriter<&mut dyn Write>, path: &str, content: &mut File, length: u64| {
         content.rewind()?;
         let digest = EntryDigest::of(Read::by_ref(content).take(length))?;
@@ -100,6 +100,7 @@ fn recompressed(archive: impl Read, name: &str) -> io::Result<(File, HashMap<u64
             io::copy(&mut GzDecoder::new(&mut archive), &mut member)?;
         }
         let member = member.finish()?;
+        // The decoder consumed nothing.
         if archive.count == start {
             return Err(io::Error::other(format!("no record at byte {start}")));
         }

@@ -17,6 +17,8 @@ const VERSION: u16 = 45;
 const MADE_BY: u16 = 3 << 8 | VERSION;
 /// The id of the ZIP64 field.
 const ZIP64_ID: u16 = 1;
+/// Bytes of the id and the length of the ZIP64 field. The length counts only the values after them, of 8 bytes each.
+const ZIP64_HEADER: u16 = 4;
 /// The value of a 32-bit field whose real value is in the ZIP64 field.
 const IN_ZIP64: u32 = u32::MAX;
 
@@ -81,7 +83,7 @@ impl<W: Write> ZipWriter<W> {
         let mut head = Vec::with_capacity(64 + name.len());
         // The local header of the entry.
         head.extend(b"PK\x03\x04");
-        append_common_fields(&mut head, &digest, name, 20);
+        append_common_fields(&mut head, &digest, name, ZIP64_HEADER + 16);
         head.extend(name.as_bytes());
         // The ZIP64 field: id, length, size, compressed size.
         head.extend(ZIP64_ID.to_le_bytes());
@@ -106,11 +108,12 @@ impl<W: Write> ZipWriter<W> {
             let mut head = Vec::with_capacity(96 + entry.name.len());
             head.extend(b"PK\x01\x02");
             head.extend(MADE_BY.to_le_bytes());
-            append_common_fields(&mut head, &entry.digest, &entry.name, 28);
+            append_common_fields(&mut head, &entry.digest, &entry.name, ZIP64_HEADER + 24);
             // No comment, the first disk, no internal attributes.
             head.extend([0; 6]);
             // A regular file with the permissions 0644.
             head.extend((0o100_644u32 << 16).to_le_bytes());
+            // The offset of the local header.
             head.extend(IN_ZIP64.to_le_bytes());
             head.extend(entry.name.as_bytes());
             // The ZIP64 field: id, length, size, compressed size, offset.
@@ -124,7 +127,8 @@ impl<W: Write> ZipWriter<W> {
         let (length, end) = (self.position - start, self.position);
         let count = entries.len() as u64;
         let mut tail = Vec::with_capacity(128);
-        // The ZIP64 end of the central directory: length of this record, versions, disk numbers, counts, length and offset.
+        // The ZIP64 end of the central directory: length of the rest of this record, versions, disk
+        // numbers, counts, length and offset of the central directory.
         tail.extend(b"PK\x06\x06");
         tail.extend(44u64.to_le_bytes());
         tail.extend(MADE_BY.to_le_bytes());
@@ -179,6 +183,7 @@ mod tests {
         let digest = EntryDigest::of(&content[..]).unwrap();
         assert_eq!((digest.bytes, digest.crc), (5, 0x3610_a686));
         assert!(digest.sha256.starts_with("2cf24dba5fb0a30e"));
+        // Lengths without name: local header 30, its ZIP64 field 20, central header 46, end of the central directory 22.
         let mut zip = ZipWriter::new(Vec::new());
         zip.add("a.txt", digest.clone(), &content[..]).unwrap();
         let bytes = zip.finish().unwrap();
