@@ -10,7 +10,7 @@ use crate::records::ReadError;
 
 /// How many URLs are listed for each kind of change.
 const MAX_LISTED: usize = 10;
-/// How many newly broken links are kept. `--fail-on new-broken` lists them all.
+/// How many newly broken links are kept. Reports list [`MAX_LISTED`] of them; `--fail-on new-broken` lists all that are kept.
 const MAX_NEWLY_BROKEN: usize = 1_000;
 
 /// The counts of changes, and the alphabetically first URLs of each kind.

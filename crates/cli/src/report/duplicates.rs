@@ -1,7 +1,7 @@
 //! [`Duplicates`]: pages with identical bodies, listed by URL.
 //!
-//! Invariant: at most [`MAX_BODIES`] digests and [`MAX_TEXT`] bytes of URLs are kept, about 20 MB. In larger crawls, later
-//! pages are compared only with these, and the count is a lower bound.
+//! Invariant: at most [`MAX_BODIES`] digests and [`MAX_TEXT`] bytes of URLs are kept, about 20 MB. When a limit is reached,
+//! later pages are compared only with the pages that are kept, so the count is a lower bound.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::url_list::UrlList;
 
 /// Maximum number of different bodies.
 const MAX_BODIES: usize = 1 << 17;
-/// Maximum bytes of the URLs of pages with different bodies.
+/// Maximum bytes of the URLs of the first pages with these bodies.
 const MAX_TEXT: usize = 16 << 20;
 /// Maximum number of groups listed.
 const MAX_GROUPS: usize = 100;

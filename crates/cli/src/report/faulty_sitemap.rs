@@ -7,7 +7,8 @@ use super::BrokenReason;
 use crate::records::StoredRecord;
 use crate::screen::wording;
 
-/// The beginning of the message of a sitemap whose content is faulty.
+/// The beginning of the error message in the record of a sitemap whose content is faulty. The report omits it, because it
+/// lists sitemaps separately.
 const SITEMAP_FAULT: &str = "sitemap: ";
 
 /// A sitemap that could not be read to its end.
@@ -15,10 +16,10 @@ const SITEMAP_FAULT: &str = "sitemap: ";
 pub struct FaultySitemap {
     pub url: Box<str>,
     pub fault: BrokenReason,
-    /// Whether a part of it was used.
+    /// Whether the entries before the fault were used.
     pub is_used: bool,
-    /// Whether it is a missing `/sitemap.xml`. With `--sitemap`, this URL is requested even if no robots.txt names it, so that
-    /// the site may not have claimed to have a sitemap.
+    /// Whether it is a missing `/sitemap.xml`. With `--sitemap`, this URL is requested even if no robots.txt names it. So the
+    /// site may never have claimed to have a sitemap.
     pub may_be_guess: bool,
 }
 

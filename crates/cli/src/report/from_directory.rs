@@ -65,6 +65,7 @@ impl CrawlReport {
         mut each: impl FnMut(&str) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         let mut scratch = String::new();
+        // The settings of the last run.
         let mut rules: Option<Rules> = None;
         records::walk(directory, |event| {
             if let HistoryEvent::Line { line } = event {
@@ -96,7 +97,7 @@ impl CrawlReport {
     }
 
     /// Builds the report. Calls `add` for each page, with the time of its request since the start of the crawl, and with the
-    /// other members of the redirect loop that it closes. Calls `reset` at the start of each round but the first.
+    /// other members of the redirect loop if the page closes one. Calls `reset` at the start of each round but the first.
     fn build(
         directory: &Path,
         mut add: impl FnMut(&PageSummary<'_>, Option<Duration>, &[LoopMember]),
@@ -114,6 +115,7 @@ impl CrawlReport {
                     return Ok(());
                 }
                 HistoryEvent::Note { .. } => return Ok(()),
+                // In a new round, all URLs stay known, and none is settled.
                 HistoryEvent::Round => {
                     (report, settled) = (Self::default(), 0);
                     has_rounds = true;
@@ -181,7 +183,7 @@ fn started_millis(record: &StoredRecord) -> Option<i64> {
     record.started.as_deref()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
-/// The first eight bytes of `sha256:...`.
+/// The first eight bytes of a digest such as `sha256:2cf24dba…`, as a number.
 fn short_digest(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("sha256:")?.get(..16)?, 16).ok()
 }

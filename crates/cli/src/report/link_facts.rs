@@ -8,7 +8,7 @@ use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
 use super::Top;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// Pages listed.
+/// Maximum number of pages in each list.
 const MAX_LISTED: usize = 10;
 
 /// Numbers of links, the pages that most pages link to, and orphans.
@@ -18,10 +18,11 @@ pub struct LinkFacts {
     pub links: u64,
     /// Pages with links.
     pub sources: u64,
-    /// The pages with the most pages that link to them.
+    /// The pages with the most inlinks, with the number of pages that link to them.
     pub most_linked: Top<u32>,
     /// Pages below the roots that no page links or redirects to. They were found in a sitemap or in an earlier round.
     pub orphans: u64,
+    /// The URLs of the first orphans.
     pub first_orphans: Vec<Box<str>>,
 }
 
@@ -29,6 +30,8 @@ impl LinkFacts {
     /// Reads the pages of the latest round and the graph. Takes about 20 bytes of memory for each page.
     pub fn of_directory(directory: &Path) -> Result<Self, ReadError> {
         let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+        // The first pass counts the rounds after the first in `rounds_left`. The second pass counts them down to find the last
+        // one.
         let (mut page_keys, mut asset_keys, mut rounds_left) = (Vec::new(), Vec::new(), 0_u64);
         records::walk(directory, |event| {
             match event {

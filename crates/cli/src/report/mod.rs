@@ -37,7 +37,7 @@ pub use link_facts::LinkFacts;
 pub use redirect_loops::{LoopMember, RedirectLoops};
 pub use top::Top;
 
-/// Broken links that are listed.
+/// Maximum number of broken links that are listed. The constants below are maximums too.
 const MAX_BROKEN: usize = 1_000;
 /// Redirects listed.
 const MAX_REDIRECTS: usize = 100;
@@ -182,7 +182,7 @@ impl BrokenLink {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureGroup {
     pub count: u64,
-    /// The first of them.
+    /// The first URLs, up to [`MAX_FAILED_URLS`].
     pub urls: Vec<Box<str>>,
 }
 
@@ -259,7 +259,7 @@ pub struct CrawlReport {
     pub roots: Vec<RootProblem>,
     /// Sitemaps that could not be read to their end.
     pub sitemaps: Vec<FaultySitemap>,
-    /// The exact number, including those not listed.
+    /// The number of these sitemaps, listed or not.
     pub sitemaps_total: u64,
     /// Whether at least one root gave a page, directly or after redirects.
     pub has_root_page: bool,
@@ -406,9 +406,9 @@ impl CrawlReport {
         let pages = self.backlinks.pages_with(&fingerprints);
         for (broken, mut pages) in self.broken.iter_mut().zip(pages) {
             pages.retain(|page| broken.on_pages.iter().all(|known| &**known != *page));
-            let free = MAX_REFERRERS.saturating_sub(broken.on_pages.len());
-            broken.more_pages = pages.len().saturating_sub(free) as u64;
-            broken.on_pages.extend(pages.into_iter().take(free).map(Into::into));
+            let room = MAX_REFERRERS.saturating_sub(broken.on_pages.len());
+            broken.more_pages = pages.len().saturating_sub(room) as u64;
+            broken.on_pages.extend(pages.into_iter().take(room).map(Into::into));
         }
         self.backlinks = Backlinks::default();
         self.duplicates.close();
@@ -469,6 +469,7 @@ impl CrawlReport {
         let is_response =
             matches!(page.outcome, Outcome::Ok | Outcome::Redirect | Outcome::NotModified | Outcome::HttpError);
         totals.has_responded |= is_response;
+        // The outcome `robots` has an error if the robots.txt could not be fetched.
         if let (Outcome::Failed | Outcome::Robots, Some(error)) = (page.outcome, page.error) {
             totals.failed += 1;
             totals.was_lost |= error.concerns_host();
@@ -506,6 +507,7 @@ fn root_problem(page: &PageSummary<'_>) -> Option<RootProblem> {
     let url = page.url.into();
     match page.outcome {
         Outcome::Robots if page.error.is_none() => Some(RootProblem::Disallowed { url }),
+        // The robots.txt could not be fetched, so the root was not requested.
         Outcome::Robots => Some(RootProblem::Failed { url, reason: page.broken_reason() }),
         Outcome::Refused => Some(RootProblem::Refused { url, reason: page.broken_reason() }),
         _ if page.is_broken() => Some(RootProblem::Failed { url, reason: page.broken_reason() }),

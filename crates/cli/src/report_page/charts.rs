@@ -89,6 +89,7 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> String {
             "<rect class=\"hit\" x=\"{x:.1}\" y=\"{TOP}\" width=\"{step:.1}\" height=\"{:.1}\"/>",
             BOTTOM - TOP
         );
+        // A tenth of the width is left free on both sides.
         draw_stack(&mut svg, &column.counts, x + step * 0.1, step * 0.8, max_count);
         svg.push_str("</g>");
         if column.anchor.is_some() {
@@ -124,6 +125,7 @@ pub fn timeline(timeline: &Timeline) -> String {
     draw_axis(&mut svg, max_count);
     let step = (RIGHT - LEFT) / timeline.columns.len().max(1) as f64;
     for (number, counts) in timeline.columns.iter().enumerate() {
+        // Narrower columns would be hardly visible.
         draw_stack(&mut svg, counts, LEFT + step * number as f64, step.max(0.6), max_count);
     }
     let span = timeline.width * u32::try_from(timeline.columns.len()).unwrap_or(u32::MAX);
@@ -145,6 +147,7 @@ pub fn timeline(timeline: &Timeline) -> String {
 
 /// One horizontal bar, stacked by outcome, for a cell of a table.
 pub fn bar(counts: &OutcomeCounts, max_count: u64) -> String {
+    // The bar is 200 units wide, and is stretched to the width of the cell.
     let mut svg =
         "<svg class=\"bar\" viewBox=\"0 0 200 12\" preserveAspectRatio=\"none\" aria-hidden=\"true\">".to_owned();
     let mut x = 0.0;

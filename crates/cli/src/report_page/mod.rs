@@ -160,6 +160,7 @@ fn append_charts(html: &mut String, detail: &ReportDetail, report: &CrawlReport,
     let sizes = chart_columns("size", &names(SIZES));
     card("Body sizes (up to)", &charts::columns("URLs by size of the body", &sizes));
     html.push_str("</div>\n");
+    // The style sheet shows one of the two maps, depending on the width of the window.
     let wide = treemap::render(&detail.tree, 1_200.0, 420.0, "map wide");
     if !wide.is_empty() {
         let narrow = treemap::render(&detail.tree, 380.0, 480.0, "map narrow");

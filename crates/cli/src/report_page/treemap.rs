@@ -30,7 +30,7 @@ const FOLDER_MARGIN: f64 = 2.0;
 const MANY_BROKEN: f64 = 0.02;
 /// From this share of broken pages on, a rectangle has the third colour.
 const MOST_BROKEN: f64 = 0.1;
-/// Levels of folders that are drawn inside each other.
+/// How many levels of folders are drawn inside the folders of the first level.
 const MAX_LEVELS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,7 +107,7 @@ fn draw_children(
         } else {
             "h3"
         };
-        // The level above the others is the colour of pages that are directly in the folder.
+        // The level selects the colour. Pages directly in a folder have the colour of a level that no folder has.
         let level = if child.is_none() { MAX_LEVELS + 1 } else { depth.min(MAX_LEVELS) };
         let _ = write!(
             svg,
@@ -139,6 +139,7 @@ fn draw_children(
                 width: area.width - 2.0 * FOLDER_MARGIN,
                 height: area.height - HEADER - FOLDER_MARGIN,
             };
+            // In a smaller area, most rectangles would be too small to be drawn.
             if inner.width > 3.0 * MIN_SIDE && inner.height > 3.0 * MIN_SIDE {
                 draw_children(svg, tree, child, inner, &full_path, depth + 1, rectangles_left);
             }
@@ -163,6 +164,7 @@ fn squarify(sizes: &[f64], mut area: Area) -> Vec<Area> {
     let mut rest: Vec<f64> = sizes.iter().map(|size| size * scale).collect();
     while !rest.is_empty() {
         let side = area.width.min(area.height);
+        // Add rectangles to the row as long as they do not make its worst aspect ratio worse.
         let mut count = 1;
         while count < rest.len()
             && worst_ratio(rest.get(..=count).unwrap_or(&[]), side)
@@ -211,6 +213,7 @@ mod tests {
         let sizes = [6.0, 6.0, 4.0, 3.0, 2.0, 2.0, 1.0];
         let areas = squarify(&sizes, area);
         for (size, found) in sizes.iter().zip(&areas) {
+            // 24 is the sum of the sizes, and 240,000 is the whole area.
             let expected = size / 24.0 * 240_000.0;
             assert!((found.width * found.height - expected).abs() < 1.0, "{found:?}");
             assert!(found.x >= -0.01 && found.x + found.width <= 600.01, "{found:?}");
