@@ -34,7 +34,7 @@ const MAX_REFERRERS: usize = 10;
 /// Everything that is known about one URL.
 #[derive(Debug)]
 pub struct Explanation {
-    /// In normal form, as the crawler would request it.
+    /// The normalized URL, as the crawler would request it.
     pub url: Url,
     pub scope: ScopeExplanation,
     pub robots: RobotsExplanation,
@@ -50,7 +50,7 @@ pub struct Explanation {
     pub cuts: Vec<Cut>,
     /// If the URL was never seen: why the links to it are not followed, as far as the pages named in `referrers` tell.
     pub unfollowed: Vec<UnfollowedReason>,
-    /// The redirects that follow that of the URL.
+    /// Where the URL redirects to, through further redirects; empty if it does not redirect.
     pub redirects: RedirectPath,
     /// Whether the next run requests the URL again, because its host stopped responding.
     pub is_requested_again: bool,
@@ -120,12 +120,12 @@ pub enum UrlState {
     Settled(Box<StoredRecord>, u64),
 }
 
-/// The redirects that follow that of a URL.
+/// Where a URL redirects to, through further redirects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RedirectPath {
-    /// The URLs in order, without the one that is explained.
+    /// The targets of the redirects in order. The URL that is explained is not included.
     pub urls: Vec<String>,
-    /// The URL to which the last one redirects, if it was there before: the redirects form a loop.
+    /// If the redirects form a loop: the target of the last redirect, which is an earlier URL of the path.
     pub back_to: Option<String>,
 }
 
@@ -308,6 +308,7 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<SearchRe
     let mut traces = Vec::new();
     for url in &candidates {
         let mut trace = tracer.url(url.as_str())?;
+        // Sitemap files are site files. They do not count as pages that the crawl has found.
         trace.links.retain(|link| link.kind != LinkKind::SitemapFile);
         traces.push(trace);
     }
@@ -342,6 +343,7 @@ fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
     if let Some(scope_kind) = values("scope").first().and_then(|name| serde_json::from_value(name.as_str().into()).ok())
     {
         config.scope = scope_kind;
+        // These flags are aliases of scope kinds, and would override the stored one.
         (config.strict, config.lenient) = (false, false);
     }
     config
