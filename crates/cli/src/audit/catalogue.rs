@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How much a finding matters.
+/// How much a finding matters. The order is that of the variants, so a worse severity is smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Visitors or search engines see the problem.

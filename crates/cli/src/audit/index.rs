@@ -32,6 +32,7 @@ pub struct PageEntry {
     pub canonical: Option<u64>,
     /// The hash of the redirect target.
     pub redirect: Option<u64>,
+    /// Whether a page loads it as an image, script or other resource.
     pub is_asset: bool,
     pub is_in_sitemap: bool,
 }
@@ -147,7 +148,7 @@ impl SiteIndex {
             }
             Ok(())
         })?;
-        // `--sitemap` also tries /sitemap.xml of sites that do not name it.
+        // A missing /sitemap.xml is a fault only if a robots.txt names it, because `--sitemap` requests it in any case.
         let robots = &index.robots;
         index
             .faulty_sitemaps
@@ -177,6 +178,7 @@ impl SiteIndex {
         self.has_assets |= entry.is_asset;
         if is_fetched_html(record) {
             self.html_pages += 1;
+            // Records with the number of words also have the other facts.
             self.has_facts |= record.words.is_some();
             let count = |counts: &mut HashMap<u64, u32>, text: Option<&String>| {
                 if let Some(text) = text.filter(|text| !text.is_empty()) {
@@ -204,6 +206,7 @@ impl SiteIndex {
         let is_secure = page.source.starts_with("https://");
         let host = UrlRef::from_normal(page.source).map_or("", UrlRef::host);
         for edge in page.edges() {
+            // A sitemap index lists other sitemaps, not pages.
             if page.is_sitemap && edge.kind == LinkKind::SitemapFile {
                 continue;
             }
@@ -232,7 +235,7 @@ impl SiteIndex {
         self.pages.get(&text_hash(url))
     }
 
-    /// Whether the redirects from this URL lead into a loop.
+    /// Whether the redirects from a URL lead into a loop. `start` is the hash of the URL.
     pub fn leads_to_loop(&self, start: u64) -> bool {
         let mut seen = HashSet::from([start]);
         let mut url = start;

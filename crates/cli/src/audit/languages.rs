@@ -21,6 +21,7 @@ pub fn is_hreflang_code(code: &str) -> bool {
     let is_alphabetic = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic());
     let is_language = match language.len() {
         2 => LANGUAGES.split_ascii_whitespace().any(|known| known == language),
+        // ISO 639-2 and 639-3 have too many codes for a list.
         3 => is_alphabetic(language),
         _ => false,
     };
@@ -29,6 +30,7 @@ pub fn is_hreflang_code(code: &str) -> bool {
     let is_region = |text: &&str| match text.len() {
         // `la` is Laos in `lo-la`; with other languages it is a mistake for Latin America.
         2 => is_alphabetic(text) && (!NOT_REGIONS.contains(text) || (*text == "la" && language == "lo")),
+        // A region of UN M.49, such as 419 for Latin America.
         3 => text.bytes().all(|byte| byte.is_ascii_digit()),
         _ => false,
     };

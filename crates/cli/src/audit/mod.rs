@@ -58,7 +58,7 @@ pub struct Finding {
     pub kind: &'static FindingKind,
     /// The number of pages with this finding.
     pub total: u64,
-    /// The first of these pages.
+    /// The first of these pages, up to [`AuditOptions::max_listed`].
     pub pages: Vec<AuditedPage>,
 }
 
@@ -73,7 +73,7 @@ pub struct Unjudged {
 /// The result of an audit.
 #[derive(Debug, Default)]
 pub struct Audit {
-    /// HTML pages that were judged.
+    /// The number of HTML pages that were judged.
     pub pages: u64,
     /// The kinds of findings that were found, the most severe first.
     pub findings: Vec<Finding>,
@@ -289,10 +289,12 @@ impl Judge<'_> {
         }
         let digest = record.digest.as_deref().unwrap_or_default();
         if is_main && self.index.bodies.get(&text_hash(digest)).is_some_and(|count| *count > 1) {
+            // `sha256:` and the first 16 digits.
             self.add_finding(FindingId::DuplicateBody, url, digest.get(..23).unwrap_or(digest));
         }
         let url_hash = text_hash(url);
         if self.index.near_duplicates.contains_key(&url_hash) {
+            // Each listed page may name one other page.
             if self.near_duplicate_urls.len() < self.options.max_listed.saturating_mul(2) {
                 self.near_duplicate_urls.insert(url_hash, url.to_owned());
             }
