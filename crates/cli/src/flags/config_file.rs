@@ -43,8 +43,9 @@ pub fn fetch_settings(args: &FetchArgs) -> Result<Config, UsageError> {
     Ok(config)
 }
 
-/// Rejects a root that is the name of an existing file. With `argiope crawl README.md`, the user most likely does not mean
-/// a host called `readme.md`.
+/// Rejects a root that is the name of an existing file: with `argiope crawl README.md`, the user most likely does not mean
+/// a host called `readme.md`. A folder is rejected only if it is written as a path, such as `./docs`, because a folder called
+/// `example.com` may contain a copy of the site with that name.
 fn check_not_a_file(root: &str) -> Result<(), UsageError> {
     let path = Path::new(root);
     let is_path = path.is_file() || (root.starts_with(['.', '/']) && path.is_dir());
@@ -215,6 +216,7 @@ mod tests {
     use super::*;
     use crate::flags as args;
     use crate::flags::settings::FailOn;
+    use crate::records::ANY_FINGERPRINT_KEY;
 
     fn error_message(text: &str) -> String {
         parse_settings(text, "my.toml").expect_err(text).0
@@ -325,7 +327,7 @@ mod tests {
         ]);
         assert_eq!((config.depth, config.roots.as_slice()), (Some(1), &["b.example".to_owned()][..]));
         assert_eq!((config.exclude.as_slice(), config.delay.to_string()), (&["y".to_owned()][..], "2s".to_owned()));
-        let rules = config.compile(0).unwrap();
+        let rules = config.compile(ANY_FINGERPRINT_KEY).unwrap();
         assert_eq!(rules.scope_kind.as_str(), "any");
         assert_eq!(rules.robots.as_str(), "obey");
     }

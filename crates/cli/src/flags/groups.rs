@@ -191,6 +191,7 @@ impl ScopeFlags {
         if self.scope.is_some() || self.strict || self.lenient {
             (config.strict, config.lenient) = (false, false);
         }
+        // `--sitemap` and `--no-sitemap` exclude each other too.
         if self.sitemap || self.no_sitemap {
             (config.sitemap, config.no_sitemap) = (false, false);
         }
@@ -361,6 +362,7 @@ pub struct TrustFlags {
 
 impl TrustFlags {
     pub fn apply_to(&self, config: &mut Config) {
+        // `--robots` overrides `no-robots` in the file.
         if self.robots.is_some() {
             config.no_robots = false;
         }
@@ -496,6 +498,7 @@ pub struct MessageFlags {
 impl MessageFlags {
     pub fn apply_to(&self, settings: &mut CommandSettings) {
         let CommandSettings { crawl, messages } = settings;
+        // `--quiet` and `--verbose` exclude each other: one on the command line overrides the other in the file.
         if self.quiet {
             messages.verbose = 0;
         }

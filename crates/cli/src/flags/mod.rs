@@ -347,6 +347,7 @@ mod tests {
         for sub in command.get_subcommands_mut() {
             let help = format!("{}\n{}", sub.render_help(), sub.render_long_help());
             for line in help.lines().filter(|line| line.starts_with("  ")) {
+                // An example is indented by two spaces, or its command comes after a pipe.
                 let Some(start) = line.find("argiope ").filter(|start| *start == 2 || line.contains("| argiope"))
                 else {
                     continue;
@@ -378,6 +379,7 @@ mod tests {
         let mut flags: Vec<&str> = crawl
             .get_arguments()
             .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
+            // These flags have no key. `buckets` and `lease` are hidden flags for tests.
             .filter(|long| !matches!(*long, "help" | "config" | "buckets" | "lease"))
             .collect();
         // Roots are positional arguments, and several logins (`auth`) cannot be given as one flag.
