@@ -121,6 +121,7 @@ mod tests {
         let status = Status { outcomes: outcomes(), ..Status::default() };
         let mut report = CrawlReport::default();
         report.outcomes = outcomes();
+        // Of the seven outcomes, `robots` and `refused` mean that nothing was requested.
         for line in [progress(&status), summary(&report)] {
             let read: Value = serde_json::from_str(&line).unwrap();
             assert_eq!((&read["pages"], &read["outcomes"]["robots"]), (&5.into(), &1.into()), "{line}");

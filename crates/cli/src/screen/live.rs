@@ -61,7 +61,7 @@ pub struct LiveView {
 }
 
 impl LiveView {
-    /// Shows the status that `read_status` returns, until it is stopped.
+    /// Starts to show the status that `read_status` returns, until the view is stopped or dropped.
     pub fn start(view: View, read_status: impl FnMut() -> Status + Send + 'static) -> std::io::Result<Self> {
         if view == View::None {
             return Ok(Self { messages: None, thread: None });
@@ -135,6 +135,7 @@ fn show(view: View, mut read_status: impl FnMut() -> Status, inbox: &Receiver<St
         let frame = match view {
             View::Terminal { colour } if is_open => {
                 let (height, width) = console::Term::stderr().size();
+                // The cursor needs the line below the view.
                 let size = ScreenSize { width: usize::from(width), height: usize::from(height.saturating_sub(1)) };
                 screen.frame(&lines_above, view::lines(&read_status(), size, colour).into_iter())
             }

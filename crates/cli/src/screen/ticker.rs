@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use super::wording;
 
-/// Progress is shown after this time.
+/// A command that takes longer than this shows its progress.
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 /// Interval between updates of the line.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The clock is read once for this many records.
 const RECORDS_PER_CLOCK_READ: u64 = 1_024;
+/// Moves the cursor of the terminal to the start of the line and erases the line.
+const ERASE_LINE: &str = "\r\x1b[K";
 
 /// Progress of a command, shown on standard error if that is a terminal. Dropping it clears the line.
 pub struct Ticker {
@@ -37,14 +39,14 @@ impl Ticker {
         self.next_update = Instant::now() + INTERVAL;
         self.is_shown = true;
         // Ignored: if standard error is closed, the message has no reader.
-        let _ = write!(std::io::stderr(), "\r\x1b[Kreading: {}", wording::plural(count, "record"));
+        let _ = write!(std::io::stderr(), "{ERASE_LINE}reading: {}", wording::plural(count, "record"));
     }
 }
 
 impl Drop for Ticker {
     fn drop(&mut self) {
         if self.is_shown {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            let _ = write!(std::io::stderr(), "{ERASE_LINE}");
         }
     }
 }

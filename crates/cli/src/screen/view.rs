@@ -8,11 +8,11 @@ use argiope_core::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, Stat
 use super::wording;
 use argiope_core::output::escape::visible;
 
-/// Hosts shown on one line.
+/// How many hosts are shown on one line.
 const MAX_HOSTS: usize = 3;
 /// How many parts of the accounted memory are shown.
 const MAX_MEMORY_PARTS: usize = 4;
-/// An estimate of the remaining time is given after this time. Before that, rates vary too much.
+/// The remaining time is estimated only after the crawl has run for this time. Before that, rates vary too much.
 const MIN_ESTIMATE_TIME: Duration = Duration::from_secs(3);
 
 // Parameters of the escape sequence that sets colours (SGR).
@@ -245,7 +245,7 @@ fn busy_host(host: &HostStatus) -> String {
     format!("{} {in_flight} of {} in flight{reasons}, {queued} queued", visible(&host.host), host.width)
 }
 
-/// A slow host with its typical time to the first byte.
+/// A slow host with its mean time to the first byte.
 fn slow_host(host: &HostStatus) -> String {
     let mean_ttfb = host.mean_ttfb.map_or("no response yet".to_owned(), wording::span);
     format!("{} {mean_ttfb}", visible(&host.host))
@@ -293,7 +293,7 @@ fn least_time(status: &Status, pages: u64) -> Option<Duration> {
     let by_rate = status.rate.filter(|rate| *rate > 0.0).and_then(at_speed);
     let unfinished = status.queued + status.in_flight as u64;
     let by_host = status.busiest.iter().chain(&status.slowest).filter_map(|host| {
-        // Unfinished URLs of other hosts. The other pages must come from this host.
+        // The unfinished URLs of other hosts. If they are fewer than `pages`, the remaining pages must come from this host.
         let elsewhere = unfinished.saturating_sub(host.queued + host.in_flight as u64);
         let queued = host.queued.min(pages.saturating_sub(elsewhere));
         let queued = u32::try_from(queued).unwrap_or(u32::MAX);
@@ -319,6 +319,7 @@ mod tests {
 
     use super::*;
 
+    /// Wide enough for all texts, but not high enough for the bar and the lists.
     const WIDE: ScreenSize = ScreenSize { width: 200, height: 9 };
 
     fn sample_status() -> Status {
