@@ -26,8 +26,9 @@ pub const ANY_FINGERPRINT_KEY: u64 = 0;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct StoredRecord {
+    /// `page`, `aux` (a robots.txt or a sitemap), `run` or `skip`.
     pub r#type: String,
-    /// The purpose of an `aux` record.
+    /// The purpose of an `aux` record: `robots` or `sitemap`.
     pub r#for: Option<String>,
     pub url: String,
     /// The request method, unless it is GET.
@@ -38,6 +39,7 @@ pub struct StoredRecord {
     pub outcome: Option<Outcome>,
     pub error: Option<Failure>,
     pub redirect: Option<String>,
+    /// The page on which the URL was found; `None` for a root.
     pub via: Option<String>,
     pub depth: u32,
     pub tries: u8,
@@ -53,6 +55,7 @@ pub struct StoredRecord {
     /// The number of words. Present if facts of HTML pages were recorded.
     pub words: Option<u64>,
     pub images_without_alt: Option<u32>,
+    /// The `MinHash` of the text, by which the texts of pages are compared, in hexadecimal digits.
     pub minhash: Option<String>,
     pub og: OpenGraph,
     pub bytes_wire: Option<u64>,
@@ -65,6 +68,7 @@ pub struct StoredRecord {
     pub insecure: bool,
     pub canonical: Option<String>,
     pub ms: StoredTimings,
+    /// When the request, or the run, started.
     pub started: Option<String>,
     pub ip: Option<String>,
     pub http: Option<String>,
@@ -80,6 +84,7 @@ pub struct StoredRecord {
     // Fields of `run` records.
     #[serde(deserialize_with = "settings")]
     pub settings: Option<Config>,
+    /// Why the run ended. In a `skip` record: the rule of the scope that skipped the URL.
     pub reason: Option<String>,
     pub seconds: Option<f64>,
     pub queued: Option<u64>,
@@ -223,6 +228,7 @@ pub fn walk_latest(
     // has an earlier record in the round, or an attempt without a record.
     let (mut queued_again, mut is_queueing) = (HashSet::new(), false);
     // For each page of depth 0: the position of its last record in the current round. A position is the number of an event.
+    // `replaced` has the positions of the records that a later one replaces.
     let mut roots: HashMap<String, u64> = HashMap::new();
     let (mut position, mut replaced) = (0_u64, HashSet::new());
     walk(directory, |event| {
@@ -267,6 +273,7 @@ fn replaced_records(directory: &Path, urls: &HashSet<Box<str>>) -> Result<HashSe
             // Other requests than plain GET keep their record until they have a new one.
             HistoryEvent::Link { url, kind, is_plain: true, again: true, .. } if urls.contains(url) => {
                 let record_type = if kind == LinkKind::SitemapFile { "aux" } else { "page" };
+                // The keys are those that `request_key` makes for a plain GET, without method and body.
                 for record_type in [record_type, "skip"] {
                     replaced.extend(latest.remove(&[record_type, "", "", url].join(" ")));
                 }
@@ -302,7 +309,7 @@ fn has_depth_zero(line: &[u8]) -> bool {
     line.windows(DEPTH_ZERO.len()).any(|window| window == DEPTH_ZERO)
 }
 
-/// How the program writes the depth of a root.
+/// How the program writes the depth of a root, or of a page to which a root redirects.
 const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
 
 /// Calls `each` with every record of a crawl directory, in order.
@@ -336,6 +343,7 @@ pub fn latest(
     directory: &Path,
     mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
+    // The first pass counts the rounds after the first. The second pass counts them down to find the last one.
     let mut rounds_left = 0_u64;
     walk(directory, |event| {
         rounds_left += u64::from(event == HistoryEvent::Round);

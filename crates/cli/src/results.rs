@@ -66,6 +66,7 @@ pub fn walk(
 ) -> Result<CrawlFile, ReadError> {
     let store = SegmentStore::open(location);
     let rounds = store.rounds().map_err(|error| store_error(location, &error))?;
+    // Without any round, reading the first one gives the error.
     for round in 1..=rounds.max(1) {
         if round > 1 {
             each(HistoryEvent::Round)?;
@@ -87,6 +88,7 @@ pub fn walk_round(
     let (mut stopped, mut outcomes, mut bytes_wire) = (None, OutcomeCounts::default(), 0);
     let read = store.read_items(|item| {
         let result = match item {
+            // The link graph is not a part of the history; `LinkGraph` reads it.
             SegmentItem::Graph(_) => Ok(()),
             SegmentItem::Note { host, note } => each(HistoryEvent::Note { host, note }),
             SegmentItem::Line { line, origin } => emit_record(line, origin, &mut each, |record| {
@@ -110,6 +112,7 @@ pub fn walk_round(
         let end: CrawlEnd = serde_json::from_str(&end).map_err(|error| store_error(location, &error))?;
         let reason = End::from_name(&end.reason).unwrap_or(End::Interrupted);
         let elapsed = std::time::Duration::try_from_secs_f64(end.seconds).unwrap_or_default();
+        // The results of a fleet do not contain them.
         let (changes, traps) = (None, Vec::new());
         let last = run_lines::last(&outcomes, end.queued, bytes_wire, reason, elapsed, changes, traps);
         each(HistoryEvent::Line { line: last.strip_suffix(b"\n").unwrap_or(&last) })?;
@@ -130,6 +133,7 @@ fn emit_record(
     }
     let record = StoredRecord::read(line)?;
     count(&record);
+    // The record of a robots.txt does not settle a link.
     let Some(outcome) = record.outcome.filter(|_| record.r#for.as_deref() != Some("robots")) else {
         return each(HistoryEvent::Line { line });
     };
