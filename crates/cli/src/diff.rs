@@ -55,7 +55,7 @@ impl RecordState {
     }
 }
 
-/// A URL whose state differs between the two sides.
+/// A URL whose state differs between the earlier and the later round or crawl.
 #[derive(Debug)]
 pub struct DiffEntry<'a> {
     pub url: &'a str,
@@ -133,15 +133,15 @@ impl Diff {
                 compare(&pair)?;
                 pair = UrlPair { url: url.to_owned(), ..UrlPair::default() };
             }
-            let side = match round {
+            let state_in_pair = match round {
                 round if round == before => &mut pair.before,
                 round if round == after => &mut pair.after,
                 _ => return Ok(()),
             };
             // A member of a redirect loop has two states: one from its own record, without an error, and one from the
             // record that closed the loop. The state with the error takes precedence.
-            if side.as_ref().is_none_or(|other| other.error.is_none()) {
-                *side = Some(state);
+            if state_in_pair.as_ref().is_none_or(|other| other.error.is_none()) {
+                *state_in_pair = Some(state);
             }
             Ok::<(), ReadError>(())
         })?;
@@ -150,7 +150,7 @@ impl Diff {
     }
 }
 
-/// One URL and its state on both sides.
+/// One URL and its state before and after.
 #[derive(Default)]
 struct UrlPair {
     url: String,

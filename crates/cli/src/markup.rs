@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Formatter, Write as _};
 
-/// Writes text so that it cannot become markup. `write_other` writes the characters that need no escaping.
+/// Writes text so that it cannot become markup. `write_other` writes the characters outside of printable ASCII, none of
+/// which can become markup.
 pub fn write_escaped(
     f: &mut Formatter<'_>,
     text: &str,
