@@ -148,7 +148,7 @@ impl SiteIndex {
             }
             Ok(())
         })?;
-        // A missing /sitemap.xml is a fault only if a robots.txt names it, because `--sitemap` requests it in any case.
+        // A missing /sitemap.xml is a fault only if a robots.txt names it. `--sitemap` requests it of other sites too.
         let robots = &index.robots;
         index
             .faulty_sitemaps

@@ -302,6 +302,7 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<SearchRe
     }
     // A run without URLs to fetch writes no `run` record, but may change the settings of the directory.
     config = config.map(|config| with_settings(config, tracer.settings()));
+    // As in the crawl, the parameters of `--strip-param` are removed from the URL.
     let strip = StripParams::new(config.as_ref().map_or(&[], |config: &Config| &config.strip_param));
     let mut candidates: Vec<Url> = candidates.into_iter().map(|url| strip.strip(url.as_ref()).unwrap_or(url)).collect();
     // Without a scheme in the argument there are two candidates. The one that the crawl has seen is explained.

@@ -129,6 +129,7 @@ impl ArchivedPages {
             let count = bytes.len();
             fetch.wrote(count, now);
         }
+        // A fetch pauses in long bodies, so that other fetches get their turn. Here it is resumed at once.
         fetch.feed(response, now);
         while fetch.is_yielding() {
             fetch.resume(now);

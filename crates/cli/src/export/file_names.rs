@@ -88,8 +88,8 @@ impl FileNames {
         PathBuf::from(path)
     }
 
-    /// Registers a folder with this path. If a file already has this path, the folder gets the suffix `~d` (for directory),
-    /// with a number if necessary. Returns the path of the folder.
+    /// Registers a folder with this path. If a file already has this path, the folder gets the suffix `~d`, with a number if
+    /// necessary. Returns the path of the folder.
     fn add_folder(&mut self, path: &str) -> String {
         let lower = path.to_lowercase();
         if let Some(renamed) = self.renamed.get(&lower) {

@@ -168,6 +168,7 @@ impl ReportDetail {
             group.broken += u64::from(page.is_broken());
             group.bytes += page.bytes_wire;
             group.time += page.total.unwrap_or_default();
+            // A group that lists URLs continues to do so, even if there are more than `MAX_LISTED` groups now.
             if group.urls.len() < MAX_GROUP_URLS && (may_list || !group.urls.is_empty()) {
                 group.urls.push(page.url.into());
             }

@@ -125,6 +125,7 @@ fn outcome_colour(outcome: Outcome) -> &'static str {
 fn bar(status: &Status, paint: impl Fn(&str, &str) -> String) -> String {
     let finished = status.outcomes.total();
     let known = finished + status.queued + status.in_flight as u64;
+    // More URLs than the limit may be finished, because the limit counts only pages.
     let total = status.max_pages.map_or(known, |limit| known.min(limit.max(finished))).max(1);
     let mut bar = String::new();
     let (mut counted, mut drawn) = (0, 0);
