@@ -84,8 +84,9 @@ impl<'a> Fragment<'a> {
         if written.is_empty() {
             return Self::Page;
         }
-        let needs_no_encoding = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'"' | b'<' | b'>' | b'`');
-        if written.bytes().all(needs_no_encoding) {
+        let is_same_in_both_forms =
+            |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'"' | b'<' | b'>' | b'`');
+        if written.bytes().all(is_same_in_both_forms) {
             return Self::Element(FragmentId { encoded: Cow::Borrowed(written), decoded: None });
         }
         let encoded: Cow<'_, str> = utf8_percent_encode(written, FRAGMENT_ENCODE_SET).into();

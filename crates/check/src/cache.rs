@@ -1,7 +1,7 @@
 //! [`CheckCache`]: successful external results that later checks reuse.
 //!
 //! The cache is a text file that CI systems can keep. It has one line per URL, with the time of its last success in seconds
-//! since 1970. Failures are not stored, so the URLs are requested again.
+//! since 1970. Failures are not stored, so the next check requests those URLs again.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -62,6 +62,7 @@ impl CheckCache {
 
     /// Stores a success. A failure removes an earlier success.
     pub(crate) fn set(&mut self, url: &str, is_good: bool) {
+        // An entry is one line, so a URL with a line break cannot be stored.
         if is_good && !url.contains(['\n', '\r']) {
             self.good.insert(url.to_owned(), self.now);
         } else {

@@ -18,7 +18,7 @@ pub enum Verdict {
 pub enum FaultKind {
     /// A status that is not accepted.
     HttpError,
-    /// No response, or one that could not be read.
+    /// No response, a response that could not be read, or a redirect that could not be followed.
     Failed,
     /// The page exists, but it has no element with the id that the fragment names.
     Fragment,
@@ -114,7 +114,9 @@ impl Fault {
 pub struct Occurrence {
     /// The path of a file relative to the current folder, or the URL of a page.
     pub page: String,
+    /// Counted from 1; 0 if the line is not known.
     pub line: u32,
+    /// Counted from 1, in characters.
     pub column: u32,
     /// The text of the link, or the alternative text of the image.
     pub text: String,
@@ -135,9 +137,9 @@ pub struct LinkFinding {
 pub struct CheckSummary {
     /// Documents that were read.
     pub pages: u64,
-    /// References in them.
+    /// References in these documents.
     pub links: u64,
-    /// References with schemes that are not checked, or that options exclude.
+    /// References that are not checked because of their scheme, or because of an option other than `--ignore`.
     pub not_checked: u64,
     /// References that `--ignore` excludes.
     pub ignored: u64,
@@ -164,7 +166,8 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Adds the findings of another part of the same check. Occurrences of the same target are joined.
+    /// Adds the findings of another part of the same check. Occurrences of the same target are joined. The caller sets
+    /// `external`, `cached` and `milliseconds` of the summary, because they apply to the whole check.
     pub fn merge(&mut self, other: Self) {
         let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
         for (position, finding) in self.findings.iter().enumerate() {
@@ -194,7 +197,7 @@ impl CheckReport {
         (self.summary.broken, self.summary.unknown) = (count(Verdict::Broken), count(Verdict::Unknown));
     }
 
-    /// Whether no reference could be checked: there are some, and the target of each is unknown.
+    /// Whether no reference could be checked: at least one should have been checked, and the targets of all are unknown.
     pub fn is_all_unknown(&self) -> bool {
         let CheckSummary { links, not_checked, ignored, broken, .. } = self.summary;
         let unknown: u64 = self.findings.iter().map(|finding| finding.on.len() as u64).sum();

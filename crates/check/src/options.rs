@@ -66,6 +66,7 @@ impl std::str::FromStr for StatusRanges {
             let (first, last) = match part.split_once("..") {
                 Some((first, last)) => match last.strip_prefix('=') {
                     Some(last) => (parse_code(first)?, parse_code(last)?),
+                    // Without `=`, the end is excluded.
                     None => (parse_code(first)?, parse_code(last)? - 1),
                 },
                 None => match part.split_once('-') {

@@ -8,7 +8,7 @@ const MAX_COMPARED: usize = 20_000;
 /// The candidate that is most similar to `word`: equal except for case, or with a few different letters.
 pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
-    // For very short words, only the case may differ.
+    // One letter in four may differ, up to four letters. In words of less than four letters, only the case may differ.
     let max_distance = if length < 4 { 0 } else { (length / 4).clamp(1, 4) };
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates.take(MAX_COMPARED) {
@@ -26,8 +26,9 @@ pub(crate) fn similar<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
     best.map(|(_, candidate)| candidate)
 }
 
-/// The existing path that a missing path probably means: the same file name in another folder, if it is unique, or a
-/// similar name in the same folder.
+/// The existing path that a missing path probably means. In this order: a similar name in the same folder, the same name
+/// with another extension there, the only file of the same name in another folder, or the same name in a folder with a
+/// similar path.
 pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let missing = missing.trim_end_matches('/');
     let (folder, name) = missing.rsplit_once('/')?;
@@ -50,11 +51,12 @@ pub(crate) fn similar_path<'a>(missing: &str, paths: impl Iterator<Item = &'a st
     }
     let mut same_name = paths.clone().filter(|path| path.rsplit('/').next().is_some_and(|other| other == name));
     let only = same_name.next();
+    // Many folders have an index page, so the only one in another folder is not a likely replacement.
     if only.is_some() && same_name.next().is_none() && !matches!(name, "index.html" | "README.md" | "index.md") {
         return only;
     }
-    // The folder may be misspelled. Only files of the same name are compared, because several letters of a long path may
-    // differ, and it would then be similar to unrelated files.
+    // The folder may be misspelled. Only files of the same name are compared: `similar` accepts several different letters
+    // in a long path, so it would also accept unrelated files.
     similar(missing, paths.filter(|path| path.rsplit('/').next() == Some(name)))
 }
 

@@ -11,7 +11,7 @@ use crate::mail;
 /// The kind of target, by syntax alone. The URL itself is in a buffer of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// An http or https URL.
+    /// An http or https URL. In a folder check it can stand for a file (`FolderUrls`).
     Web,
     /// Not valid, for the given reason.
     Malformed(String),
@@ -46,6 +46,7 @@ pub(crate) fn resolve(href: &str, base: &BaseUrl, encoding: &'static Encoding, o
 
 /// The scheme of a URL, if it has one.
 pub(crate) fn scheme(href: &str) -> Option<&str> {
+    // Like URL parsers, ignores control characters and spaces at the start.
     let href = href.trim_start_matches(|c: char| c <= ' ');
     if !href.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return None;
@@ -54,8 +55,8 @@ pub(crate) fn scheme(href: &str) -> Option<&str> {
     href.get(..end).filter(|_| href.as_bytes().get(end) == Some(&b':'))
 }
 
-/// Splits a reference into the part before the fragment and the fragment without `#`. Surrounding white space is
-/// ignored.
+/// Splits a reference into the part before the fragment and the fragment without `#`. Surrounding control
+/// characters and spaces are ignored.
 pub(crate) fn split_fragment(href: &str) -> (&str, Option<&str>) {
     let href = href.trim_matches(|c: char| c <= ' ');
     match href.split_once('#') {

@@ -58,7 +58,9 @@ struct AttributeValues<'t> {
     rel: Option<&'t [u8]>,
     src: Option<&'t [u8]>,
     srcset: Option<&'t [u8]>,
+    /// The attribute `type`.
     kind: Option<&'t [u8]>,
+    /// The attribute `xlink:href`.
     xlink: Option<&'t [u8]>,
 }
 
@@ -141,6 +143,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
                 SRC => &mut values.src,
                 SRCSET => &mut values.srcset,
                 TYPE => &mut values.kind,
+                // `key` is 0 for names of more than eight bytes.
                 0 if name.eq_ignore_ascii_case(b"http-equiv") => &mut values.http_equiv,
                 0 if name.eq_ignore_ascii_case(b"imagesrcset") => &mut values.imagesrcset,
                 0 if name.eq_ignore_ascii_case(b"data-srcset") => &mut values.data_srcset,
@@ -346,7 +349,7 @@ mod tests {
     use super::*;
     use crate::document::{LineCounter, link_text};
 
-    fn all(text: &str) -> (Vec<String>, Vec<String>) {
+    fn references_and_anchors(text: &str) -> (Vec<String>, Vec<String>) {
         let mut anchors: Vec<String> = Vec::new();
         let found = read(text, false, &mut anchors);
         (found.references.iter().map(|reference| reference.href.to_string()).collect(), anchors)
@@ -354,12 +357,14 @@ mod tests {
 
     #[test]
     fn references_and_anchors_of_all_elements_are_found() {
-        let (references, anchors) = all(r#"<html id=top><link rel=canonical href=/c><link rel=preconnect href=//no>
+        let (references, anchors) = references_and_anchors(
+            r#"<html id=top><link rel=canonical href=/c><link rel=preconnect href=//no>
             <meta property="og:image" content="og.png"><meta http-equiv=refresh content="5; url=r.html">
             <a href="a?x=1&amp;y=2" name=n1>x</a><A HREF=b id=i1 name=n2>y</A><img src=i.png srcset="j.png 2x, k.png 3x" data-src=l.png>
             <script src=s.js>document.write('<a href=no id=no>')</script><!-- <a href=no id=no> -->
             <template id=t><a href=no id=no></a></template><svg><use href="sprite.svg#x"/><a xlink:href=svg id=s1></a></svg>
-            <video src=v poster=p></video><input type=image src=in><textarea><a href=no></textarea><p ID="é">"#);
+            <video src=v poster=p></video><input type=image src=in><textarea><a href=no></textarea><p ID="é">"#,
+        );
         assert_eq!(
             references,
             [

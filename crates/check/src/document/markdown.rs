@@ -30,8 +30,8 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
     let mut markup: Option<Vec<u8>> = None;
     let mut in_front_matter = false;
     let mut in_code_block = false;
-    // The end of the last URL that is not marked as a link. The parser splits texts at characters such as `_`, which may be
-    // part of a URL, so the next piece may begin within this one.
+    // The end of the last bare URL, which is one that is not marked as a link. The parser splits texts at characters such
+    // as `_`, which may be part of a URL, so the next piece of text may begin within that URL.
     let mut bare_end = 0;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         match event {
@@ -132,6 +132,7 @@ fn bare_urls(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usiz
         let before = text.get(..range.start + at)?;
         let scheme = ["https", "http"].into_iter().find(|scheme| before.ends_with(scheme))?;
         let start = before.len() - scheme.len();
+        // The scheme must begin in the range, and not within a word.
         if start < range.start || before.get(..start)?.ends_with(char::is_alphanumeric) {
             return None;
         }
@@ -182,6 +183,7 @@ impl Slugs {
             return slug;
         }
         let slug = format!("{slug}-{number}");
+        // The title of a later heading may have this slug.
         self.used.insert(slug.clone(), 1);
         slug
     }

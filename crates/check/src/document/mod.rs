@@ -15,6 +15,9 @@ use encoding_rs::Encoding;
 use crate::anchors::AnchorCollector;
 pub(crate) use position::{LineCounter, link_text};
 
+/// The bytes that mark a file as UTF-8.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentType {
@@ -55,9 +58,9 @@ pub enum ReferenceKind {
 #[derive(Clone, Debug)]
 pub(crate) enum ReferenceText<'a> {
     None,
-    /// An attribute, or the text of a Markdown link.
+    /// The text itself: the value of an attribute, or the text of a Markdown link.
     Given(Cow<'a, str>),
-    /// The content of the element that begins at this offset.
+    /// The content of an element. The offset is that of the end of the name in its start tag.
     Content(usize),
 }
 
@@ -90,7 +93,8 @@ impl<'a> DecodedText<'a> {
     /// Decodes the bytes of a file, without its byte order mark.
     pub fn of_file(bytes: &'a [u8], kind: DocumentType) -> Self {
         let (encoding, mark_length) = match kind {
-            DocumentType::Markdown => (encoding_rs::UTF_8, usize::from(bytes.starts_with(b"\xef\xbb\xbf")) * 3),
+            DocumentType::Markdown if bytes.starts_with(UTF8_MARK) => (encoding_rs::UTF_8, UTF8_MARK.len()),
+            DocumentType::Markdown => (encoding_rs::UTF_8, 0),
             DocumentType::Html | DocumentType::Xhtml => charset_of_page(bytes),
         };
         let bytes = bytes.get(mark_length..).unwrap_or(&[]);

@@ -9,7 +9,7 @@ use super::ReferenceText;
 const MAX_TEXT: usize = 80;
 /// Maximum number of bytes of a character in UTF-8.
 const MAX_CHARACTER_BYTES: usize = 4;
-/// The text of a link is searched for in at most this many bytes after its tag.
+/// The text of a link is searched for in at most this many bytes after the name in its start tag.
 const MAX_SEARCH: usize = 4096;
 
 /// Computes lines and columns, both counted from 1. Columns count characters.
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_text_of_a_link_is_its_visible_text() {
-        let text = |html: &str| link_text(html, &ReferenceText::Content(2));
+        let text = |html: &str| link_text(html, &ReferenceText::Content("<a".len()));
         assert_eq!(text("<a href=x>a &amp; b</a> c"), "a & b");
         assert_eq!(text("<a href=x><img src=i alt='A picture'></a>"), "A picture");
         assert_eq!(text("<a href=x>never closed"), "never closed");

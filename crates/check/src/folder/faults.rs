@@ -41,7 +41,7 @@ impl FoundFault {
 /// The data from which a suggestion can be made.
 pub(super) enum Hint {
     None,
-    /// The path, and the index of the given path whose document references it.
+    /// The path that does not exist. The number is the index of the source of the document that references it.
     MissingPath(String, usize),
     /// The document, and the decoded fragment.
     MissingElement(FileId, String),

@@ -71,7 +71,8 @@ impl FolderUrls {
         Some(rebased.unwrap_or(page_url))
     }
 
-    /// Prepends the root folder to a reference with a single leading `/` or `\`, which means the same in URLs of the web.
+    /// Prepends the root folder to a reference with a single leading `/` or `\`, unless there is a base URL. In URLs of the
+    /// web, both characters have the same meaning.
     pub fn rooted<'a>(&self, href: &'a str) -> Cow<'a, str> {
         let bytes = href.as_bytes();
         match (&self.root, bytes.first()) {

@@ -112,7 +112,7 @@ enum ReferenceVerdict<'a> {
     Element(FileId, FragmentId<'a>),
     /// A remote URL, which is in [`OpenDocument::url`]. The value is its fragment, if that must be checked.
     Remote(Option<&'a str>),
-    /// The name in the output, the fault, and the path that does not exist.
+    /// The name of the target in the output, the fault, and the path if the fault is that it does not exist.
     Fault(String, Fault, Option<String>),
 }
 
@@ -246,7 +246,7 @@ impl<'a> FolderCheck<'a> {
         scan
     }
 
-    /// Reads the anchors of referenced documents outside of the folders.
+    /// Reads the anchors of referenced documents that were not found by walking.
     fn read_outside(&mut self) {
         let mut buffer = Vec::new();
         let mut hashes = AnchorHashes::default();
@@ -333,6 +333,7 @@ impl<'a> FolderCheck<'a> {
                 Some(element) if !element.is_top() && self.has_anchors(file) => self.judge_element(open, file, element),
                 _ => ReferenceVerdict::Good,
             },
+            // Code hosts, which show Markdown, list the files of a folder.
             Some(PathTarget::Folder) if from_markdown => ReferenceVerdict::Good,
             Some(PathTarget::Folder) => {
                 let message = "the folder has no index.html: whether a server lists it is not known";
@@ -349,12 +350,13 @@ impl<'a> FolderCheck<'a> {
     fn has_anchors(&self, file: FileId) -> bool {
         match self.entry(file) {
             Some(entry) => entry.kind.is_some(),
-            // A file outside of the folders: its anchors are not known before `read_outside`.
+            // A file that was not found by walking: its anchors are not known before `read_outside`.
             None => true,
         }
     }
 
-    /// Checks a fragment. If scripts probably interpret it, it is unknown unless an anchor of this document matches.
+    /// Checks a fragment. If scripts probably interpret it, it is unknown, unless it refers to an anchor of the document that
+    /// contains the reference. The anchors of other documents may not have been read yet.
     fn judge_element<'r>(
         &self,
         open: &OpenDocument<'_>,

@@ -14,7 +14,7 @@ use crate::document::DocumentType;
 /// The longest ending that the search for a file appends to a path.
 const LONGEST_INDEX_PAGE: &str = "/index.xhtml";
 
-/// The number of a file.
+/// The number of a file: its index in [`FileTree::entries`], continued in [`FileTree::outside`].
 pub(crate) type FileId = u32;
 
 /// One file.
@@ -140,7 +140,7 @@ impl FileTree {
         &self.entries
     }
 
-    /// Referenced files outside of the folders. Their numbers follow those of [`FileTree::entries`].
+    /// Referenced files that were not found by walking. Their numbers follow those of [`FileTree::entries`].
     pub fn outside(&mut self) -> &[FileEntry] {
         &self.outside.get_mut().unwrap_or_else(PoisonError::into_inner).entries
     }

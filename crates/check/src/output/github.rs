@@ -7,6 +7,7 @@ use argiope_core::output::escape::visible;
 use super::{findings_by_page, message};
 use crate::finding::{CheckReport, Verdict};
 use crate::target::scheme;
+use crate::web::LIST_NAME;
 
 /// One workflow command for each occurrence.
 pub fn annotations(report: &CheckReport) -> String {
@@ -18,8 +19,8 @@ pub fn annotations(report: &CheckReport) -> String {
                 Verdict::Unknown => ("warning", "Link could not be checked"),
             };
             let text = visible(&message(finding)).into_owned();
-            // Only files can be annotated; for the page of a site, the message contains its URL.
-            let _ = if scheme(page).is_some() || page == "-" {
+            // Only files can be annotated. For the page of a site and for a list of URLs, the message contains the name.
+            let _ = if scheme(page).is_some() || page == LIST_NAME {
                 writeln!(out, "::{level} title={title}::{}", escape(&format!("{}: {text}", visible(page))))
             } else {
                 let (file, line, column) = (escape_property(&visible(page)), on.line, on.column);

@@ -58,5 +58,6 @@ fn escape(text: &str) -> String {
             c => shown.push(c),
         }
     }
+    // Prevents links to bare URLs.
     shown.replace("://", ":&#47;/")
 }

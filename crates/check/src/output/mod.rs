@@ -25,7 +25,7 @@ fn message(finding: &LinkFinding) -> String {
     format!("{url}: {}{suggestion}", fault.message)
 }
 
-/// The findings by page, in page order; within a page, in line order.
+/// The findings by page, in the order of the first finding of each page; within a page, by line and column.
 fn findings_by_page(report: &CheckReport) -> Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> {
     let mut pages: Vec<(&str, Vec<(&Occurrence, &LinkFinding)>)> = Vec::new();
     let mut index = std::collections::HashMap::new();

@@ -7,7 +7,7 @@ use argiope_core::output::escape::visible;
 use super::findings_by_page;
 use crate::finding::{CheckReport, CheckSummary, LinkFinding, Occurrence, Verdict};
 
-/// The escape sequences before each part of the text; empty without colours.
+/// The escape sequence that begins each style, and `plain`, which ends it; empty without colours.
 struct Style {
     page: &'static str,
     broken: &'static str,

@@ -81,7 +81,8 @@ pub(super) fn request(
     if goal == FetchGoal::Status {
         config.max_size.0 = config.max_size.0.min(MAX_STATUS_BODY);
     }
-    // The rules are compiled with the roots of the user, because only these may be private and get headers and logins.
+    // The rules are compiled with the roots of the user, because only these may have private
+    // addresses and get headers and logins.
     let mut rules = argiope_runtime::rules(&config)?;
     rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url], requests: Vec::new() }).collect();
     rules.head_first = goal == FetchGoal::Status;

@@ -283,8 +283,9 @@ impl SiteReader {
             let error = visit.facts.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
             self.notes.push(format!("{}: {}{status}{error}", visit.link.url, visit.facts.outcome));
         }
-        // The crawl fetches whole pages.
-        self.results.add(visit, anchors, true);
+        // The crawl requests bodies.
+        let has_body = true;
+        self.results.add(visit, anchors, has_body);
     }
 
     /// Adds the references of a page to the spool, and its anchors to `hashes`.
@@ -316,7 +317,8 @@ impl SiteReader {
         u32::try_from(self.pages.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// The number of a reference's target; `None` if the reference is not checked.
+    /// The number of a reference's target; `None` if there is nothing to request: the reference is a valid mail address, is
+    /// ignored, or has a scheme that is not checked.
     fn target_number(
         &mut self,
         href: &str,

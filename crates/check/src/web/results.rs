@@ -26,7 +26,7 @@ pub(super) struct VisitedUrl {
     anchors: Option<AnchorSet>,
     /// Whether the body was truncated.
     is_truncated: bool,
-    /// Whether the body was requested.
+    /// Whether the body was requested. A request for the status alone may be a HEAD.
     has_body: bool,
 }
 
@@ -96,7 +96,7 @@ impl WebResults {
         }
     }
 
-    /// The fault of a target; `None` if it is good or was not requested.
+    /// The fault of a target; `None` if it is good, or if it or one of its redirect targets was not requested.
     pub fn fault(&self, target: &RemoteTarget, options: &CheckOptions) -> Option<Fault> {
         let first = self.visited.get(target.url.as_str())?;
         // With `--accept 302`, for example, the redirect itself is good.

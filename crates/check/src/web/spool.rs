@@ -1,6 +1,7 @@
 //! [`ReferenceSpool`]: the references of a site's pages, in a temporary file until the verdicts are known.
 //!
-//! A site has far more references than faults, and only those with faults are needed later. So they are not kept in memory.
+//! Only references with faults are needed later, and a site has far more references than faults. So references are not kept
+//! in memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
