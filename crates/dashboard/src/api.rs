@@ -26,6 +26,8 @@ const MAX_STATUS_AGE: Duration = Duration::from_millis(400);
 const MAX_BODY: usize = 64 << 10;
 /// Maximum bytes of a pattern or a URL.
 const MAX_TEXT: usize = 8 << 10;
+/// Interval of the comments that keep an idle event stream open.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// State shared by all handlers.
 #[derive(Clone)]
@@ -137,7 +139,7 @@ async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, 
         let json = Arc::clone(&statuses.borrow_and_update().json);
         Some((Ok(Event::default().event("status").data(json)), (None, statuses)))
     });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL))
 }
 
 #[derive(Deserialize)]

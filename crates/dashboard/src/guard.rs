@@ -1,7 +1,7 @@
 //! Access control: checks of Host, Origin and token, and the headers of every response.
 //!
 //! - Without a token the server listens on loopback only, and `Host` must be an IP address or `localhost`. This stops
-//!   DNS rebinding, because the browser then sends the name of the attacking site.
+//!   DNS rebinding: in such an attack, the browser sends the name of the attacking site as `Host`.
 //! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets.
 //! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`). Control
 //!   commands also require a JSON content type, which an HTML form cannot send.
@@ -19,6 +19,8 @@ use crate::api::{App, problem};
 
 /// The session cookie of a browser that has logged in with the token.
 const COOKIE: &str = "argiope_session";
+/// Lifetime of the session cookie: thirty days.
+const COOKIE_SECONDS: u32 = 30 * 24 * 60 * 60;
 /// Allows only files of this server: no inline code or style, no frames.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -47,10 +49,10 @@ impl Access {
 
     /// The `Set-Cookie` header that logs a browser in.
     pub fn set_cookie(&self) -> String {
-        format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000", self.session)
+        format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}", self.session)
     }
 
-    /// Whether a request with these headers has the token, or needs none.
+    /// Whether a request with these headers has the token, or the server has none.
     fn is_allowed(&self, headers: &HeaderMap) -> bool {
         if self.token.is_none() {
             return true;
@@ -106,12 +108,14 @@ pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -
     let headers = request.headers();
     let host = text(headers, header::HOST).unwrap_or_default();
     let is_page = matches!(path, "/" | "/live" | "/report" | "/login");
+    // The health check, and the login page with its style.
+    let is_public = matches!(path, "/healthz" | "/login" | "/app.css");
     let mut response = if app.access.token.is_none() && !is_ip_or_localhost(host) {
         problem(StatusCode::MISDIRECTED_REQUEST, "this server answers to localhost and to IP addresses only")
     } else if (request.method() != Method::GET || !is_page) && !is_same_site(headers, host) {
         // Another site may link here, but its scripts and forms may not send requests.
         problem(StatusCode::FORBIDDEN, "requests from other sites are refused")
-    } else if path != "/healthz" && path != "/login" && path != "/app.css" && !app.access.is_allowed(headers) {
+    } else if !is_public && !app.access.is_allowed(headers) {
         if is_page {
             Redirect::to("/login").into_response()
         } else {

@@ -34,7 +34,7 @@ pub struct HistorySample {
 /// The latest status.
 #[derive(Clone, Debug)]
 pub struct LatestStatus {
-    /// When it was requested.
+    /// When it arrived from the crawl.
     pub at: Instant,
     /// `None` if the crawl is not running.
     pub status: Option<Arc<Status>>,
@@ -83,7 +83,7 @@ impl Hub {
         let _guard = self.request_lock.lock().await;
         {
             let latest = self.latest.borrow();
-            // A status that another client requested since this call is recent too.
+            // A status that arrived after the start of this call is recent too. Another client requested it.
             let is_recent = latest.at > called_at || (!max_age.is_zero() && latest.at.elapsed() < max_age);
             if latest.status.is_some() && is_recent {
                 return latest.clone();

@@ -20,6 +20,9 @@ const MAX_CONNECTIONS: usize = 256;
 /// Timeout for the head of a request, so that idle connections end.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Maximum number of threads for requests to the crawl, which block.
+const MAX_BLOCKING_THREADS: usize = 4;
+
 /// A server that runs until it is dropped.
 pub struct Server {
     address: SocketAddr,
@@ -43,7 +46,8 @@ impl Server {
         let listener = TcpListener::bind(options.address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("dashboard".into()).spawn(move || {
             runtime.block_on(async move {

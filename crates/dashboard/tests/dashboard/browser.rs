@@ -14,6 +14,7 @@ pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
+    /// The browser's files, which are deleted at the end.
     _profile: tempfile::TempDir,
 }
 
@@ -31,6 +32,7 @@ impl Browser {
         let profile = tempfile::tempdir().expect("a folder");
         let mut browser = Self { driver, port, session: String::new(), _profile: profile };
         let deadline = Instant::now() + TIMEOUT;
+        // chromedriver may need some time to start.
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < deadline, "chromedriver does not listen");
             std::thread::sleep(Duration::from_millis(20));
@@ -85,6 +87,7 @@ impl Browser {
         self.command("POST", &format!("/element/{id}/click"), &json!({}));
     }
 
+    /// Types text into an input.
     pub fn write(&self, selector: &str, text: &str) {
         let found = self.command("POST", "/element", &json!({ "using": "css selector", "value": selector }));
         let id = found.as_object().and_then(|found| found.values().next()).and_then(Value::as_str).expect("an element");

@@ -125,6 +125,7 @@ impl CrawlSource for FakeCrawl {
     }
 }
 
+/// Serves a fake crawl with the name `h.example` on a free port.
 pub fn serve(token: Option<&str>) -> (Server, Arc<FakeCrawl>) {
     let crawl = Arc::new(FakeCrawl::default());
     let options = ServerOptions {
