@@ -10,7 +10,7 @@ use argiope_testkit::redis_cluster::RedisCluster;
 
 use crate::durable_kit::{GraphWeb, TIMEOUT, records};
 
-/// A short lease keeps the tests short.
+/// Seconds of a lease. A short lease keeps the tests short.
 pub const LEASE: &str = "2";
 
 /// A crawl that several processes share, and the folder in which they run.
@@ -132,6 +132,7 @@ pub fn check_ownership(practice: &GraphWeb, tolerated: usize) -> usize {
             by_host.entry(seen.host).or_default().push((seen.start, process.clone()));
         }
     }
+    // Host and process of each request that was sent after another process had taken the host over.
     let (mut changes, mut intruders) = (0, Vec::new());
     for (host, mut requests) in by_host {
         requests.sort();
@@ -143,8 +144,9 @@ pub fn check_ownership(practice: &GraphWeb, tolerated: usize) -> usize {
                 changes += usize::from(!owner.is_empty());
                 // A process that has lost a host gets it back only after the next owner has died or left, which takes
                 // longer than a second.
-                let since = last.get(owner).map(|last| start.saturating_sub(*last));
-                if last.contains_key(process.as_str()) && since.is_some_and(|since| since < Duration::from_secs(1)) {
+                let owner_silence = last.get(owner).map(|last| start.saturating_sub(*last));
+                let is_owner_alive = owner_silence.is_some_and(|silence| silence < Duration::from_secs(1));
+                if last.contains_key(process.as_str()) && is_owner_alive {
                     intruders.push((host.clone(), process.clone()));
                 }
                 owner = process;
@@ -156,7 +158,7 @@ pub fn check_ownership(practice: &GraphWeb, tolerated: usize) -> usize {
     changes
 }
 
-/// A small web with missing pages and redirects.
+/// A web with missing pages and redirects, and with this number of pages on each host.
 pub fn plan(seed: u64, hosts: u32, pages: u32) -> GraphPlan {
     GraphPlan {
         seed,

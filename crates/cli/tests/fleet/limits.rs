@@ -26,6 +26,7 @@ fn all_processes_together_keep_the_rate() {
     starts.sort();
     for (index, start) in starts.iter().enumerate() {
         let within = starts[index..].iter().take_while(|other| **other < *start + Duration::from_secs(1)).count();
+        // A tenth more than the rate, because the network delays requests by different times.
         assert!(within <= 66, "{within} pages within a second");
     }
 }
@@ -55,6 +56,7 @@ fn all_processes_together_keep_the_byte_limit() {
     // One response of each host may be in flight when the limit is reached.
     let max_received = LIMIT + u64::from(HOSTS) * (PAGE + 1_000);
     assert!((LIMIT..=max_received).contains(&received), "{received} bytes");
+    // The whole web would need more than 300 requests.
     assert!(web.requests() < 120, "{} requests", web.requests());
     let report = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
     assert!(report.0 && report.1.contains("the limit of bytes is reached"), "{}", report.1);
@@ -67,6 +69,7 @@ fn all_processes_together_keep_the_byte_limit() {
 #[ignore = "needs redis-server"]
 fn all_processes_together_keep_the_limit_per_ip_address() {
     let (max_in_flight, records) = in_flight_at_one_address(&["--per-ip", "4", "--max-pages-per-host", "3"]);
+    // Two at least: otherwise the test would not show that the limit has an effect.
     assert!((2..=4).contains(&max_in_flight), "{max_in_flight} requests in flight at one address");
     // The root and three links of each host.
     let of_host = |host: &str| {
@@ -86,7 +89,8 @@ fn all_processes_together_keep_the_limit_per_ip_address() {
 #[test]
 #[ignore = "needs redis-server"]
 fn all_processes_together_keep_the_default_limit_per_ip_address() {
-    // With `--pace full`, the default limit per address is the concurrency of one process, 32 here.
+    // With `--pace full`, the default limit per address is the concurrency of one process, 32 here. More than four show that
+    // the limit of the test above does not apply.
     let (max_in_flight, _) = in_flight_at_one_address(&[]);
     assert!((5..=32).contains(&max_in_flight), "{max_in_flight} requests in flight at one address");
 }

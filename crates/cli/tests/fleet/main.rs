@@ -190,17 +190,18 @@ fn a_process_that_was_paused_past_its_lease_sends_no_requests_for_it() {
 #[ignore = "needs redis-server"]
 fn no_page_is_lost_if_a_primary_of_the_store_dies() {
     let cluster = RedisCluster::start();
-    let rounds = if is_long() { 20 } else { 1 };
+    let node_deaths = if is_long() { 20 } else { 1 };
     let practice =
-        GraphWeb::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(4, 30, 20 + 20 * rounds) });
+        GraphWeb::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(4, 30, 20 + 20 * node_deaths) });
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    for _ in 0..rounds {
+    for _ in 0..node_deaths {
         practice.web.wait_requests(practice.web.requests() + 80, Duration::from_secs(30));
         let Some(primary) = (0..fleet.cluster.len()).find(|index| fleet.cluster.is_primary(*index)) else { break };
         fleet.cluster.kill_node(primary);
         let until = Instant::now() + TIMEOUT;
+        // The index of a node that is alive.
         let other = usize::from(primary == 0);
         let is_ok = |info: String| info.contains("cluster_state:ok");
         while !fleet.cluster.call(other, &["CLUSTER", "INFO"]).is_some_and(is_ok) {

@@ -39,6 +39,7 @@ fn results_go_to_object_storage_and_are_read_from_there() {
     assert!(listed.contains("a/first/fleet.json") && listed.contains("a/first/settled/final.json"), "{listed}");
     let about = server.request("GET", "/crawls/a/first/fleet.json");
     for text in [&fleet.logs(), &about, &merged.1] {
+        // Key ids begin with AKIA.
         assert!(!text.contains(SECRET) && !text.contains("AKIA"), "{text}");
     }
     // No multipart upload is left incomplete.

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Number of cases in the catalogue.
 const CASES: usize = 228;
 
-/// The prefix of cases that are not in the catalogue.
+/// The prefix of the ids of implemented cases that are not in the catalogue.
 const OWN_CASE_PREFIX: &str = "H2X";
 
 /// `hostile.json`, beside the folder of test vectors.
@@ -37,8 +37,8 @@ fn tests_named_by_cases_exist() {
 #[ignore = "needs vectors"]
 fn the_cases_are_those_of_the_catalogue() {
     let catalogue_cases = catalogue_cases();
-    let own_cases: Vec<_> = catalogue().into_iter().filter(|case| !case.id.starts_with(OWN_CASE_PREFIX)).collect();
-    for case in &own_cases {
+    let implemented: Vec<_> = catalogue().into_iter().filter(|case| !case.id.starts_with(OWN_CASE_PREFIX)).collect();
+    for case in &implemented {
         let expected = catalogue_cases.get(case.id).unwrap_or_else(|| panic!("{} is not in the catalogue", case.id));
         assert_eq!(expected["category"], case.category.name(), "{}", case.id);
         let is_choice = expected["expect"]["policy_choice"] == true;
@@ -57,7 +57,7 @@ fn the_cases_are_those_of_the_catalogue() {
         }
     }
     for id in catalogue_cases.keys() {
-        assert!(own_cases.iter().any(|case| case.id == id), "{id} is missing");
+        assert!(implemented.iter().any(|case| case.id == id), "{id} is missing");
     }
-    assert_eq!((catalogue_cases.len(), own_cases.len()), (CASES, CASES));
+    assert_eq!((catalogue_cases.len(), implemented.len()), (CASES, CASES));
 }

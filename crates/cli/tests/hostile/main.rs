@@ -10,8 +10,8 @@
 //! - Text from the web is escaped before it is printed.
 //!
 //! The cases are in `crates/practice/src/hostile`, the catalogue is `hostile.json` beside the test vectors. With
-//! `ARGIOPE_LONG` they run on every engine. `ARGIOPE_HOSTILE=RED,H11` and `ARGIOPE_HOSTILE_ENGINES=all` narrow and
-//! widen the selection during development.
+//! `ARGIOPE_LONG` they run on every engine. During development, `ARGIOPE_HOSTILE=RED,H11` selects the cases whose ids
+//! begin with RED or H11, and `ARGIOPE_HOSTILE_ENGINES` selects engines by name, or `all`.
 
 mod catalogue;
 mod document;

@@ -116,13 +116,15 @@ fn check_invariants(report: &CaseReport, max_fetch_time: Duration) -> CaseVerdic
         let url = page["url"].as_str().unwrap_or_default();
         demand(urls.insert(url), format!("{url} has two records"))?;
         let fetch_time = Duration::from_millis(page["ms"]["total"].as_u64().unwrap_or_default());
-        demand(fetch_time <= max_fetch_time, format!("{url} fetch_time {fetch_time:?}"))?;
+        demand(fetch_time <= max_fetch_time, format!("{url} took {fetch_time:?}"))?;
     }
     demand(!report.stderr.contains("panicked"), format!("a panic: {}", report.stderr))?;
+    // Text from the web may contain control characters, which must be escaped.
     let raw = report.stderr.chars().find(|c| c.is_control() && *c != '\n');
     demand(raw.is_none(), format!("{raw:?} on the terminal: {:?}", report.stderr))
 }
 
+/// Writes a configuration file with the limits of the catalogue and these settings. Returns its path.
 fn write_config(folder: &Path, settings: BTreeMap<&str, Value>) -> PathBuf {
     let mut all: BTreeMap<&str, Value> = CATALOGUE_LIMITS.iter().map(|(key, value)| (*key, json!(value))).collect();
     all.insert("max-tries", 2.into());
@@ -134,6 +136,7 @@ fn write_config(folder: &Path, settings: BTreeMap<&str, Value>) -> PathBuf {
     file
 }
 
+/// Crawls these roots and the control host. Returns the result and the peak memory in KiB.
 fn crawl(
     engine: &str,
     roots: &[String],
