@@ -7,17 +7,26 @@ use argiope_core::schedule::frontier::FoundEdges;
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{self, CrawlSettings};
 
+/// Pages in one frame of the log.
+const BATCH: u32 = 1_000;
+/// Memory limit of an export.
+const MEMORY_KB: u32 = 350_000;
+/// Maximum entries and bytes of a sitemap, by the sitemap protocol.
+const MAX_SITEMAP_ENTRIES: usize = 50_000;
+const MAX_SITEMAP_BYTES: usize = 50 << 20;
+
 /// Creates the crawl directory of a finished crawl with this number of pages.
 fn create_directory(path: &Path, pages: u32) {
     let disk::OpenedDirectory { mut frontier, mut writer, .. } =
         disk::open(path, &CrawlSettings::new(), usize::MAX).expect("a directory");
     let root = Url::parse("https://large.example/").expect("an address");
-    let mut back = LinkList::default();
-    back.push(root.as_str(), LinkKind::Anchor, false);
+    let mut link_to_root = LinkList::default();
+    link_to_root.push(root.as_str(), LinkKind::Anchor, false);
     let title = "A title of the usual length, more or less ".repeat(8);
-    for first in (0..pages).step_by(1_000) {
-        let urls: Vec<Url> = (first..pages.min(first + 1_000))
+    for first in (0..pages).step_by(BATCH as usize) {
+        let urls: Vec<Url> = (first..pages.min(first + BATCH))
             .map(|page| {
+                // The product makes the order of the paths differ from that of the pages.
                 Url::parse(&format!("https://large.example/p/{:08}?n={page}", page.wrapping_mul(2_654_435_761)))
             })
             .collect::<Result<_, _>>()
@@ -26,11 +35,12 @@ fn create_directory(path: &Path, pages: u32) {
             via: Some(root.clone()),
             depth: 1,
             kind: LinkKind::Anchor,
+            // Ten redirects are allowed.
             ..Link::root(url.clone(), 10)
         };
         frontier.put(urls.iter().map(link).collect()).expect("put");
         let lane = frontier.lane_of("large.example").expect("a lane");
-        for link in frontier.take(lane, 1_000).expect("taken") {
+        for link in frontier.take(lane, BATCH as usize).expect("taken") {
             let line = format!(
                 r#"{{"v":1,"type":"page","url":"{}","status":200,"outcome":"ok","via":"{root}","depth":1,"tries":1,"content_type":"text/html","title":"{title}","started":"2026-01-02T03:04:05.678Z"}}"#,
                 link.url
@@ -43,7 +53,7 @@ fn create_directory(path: &Path, pages: u32) {
             };
             frontier.settle(&link, final_outcome).expect("settled");
             // Every page links back to the root.
-            let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &back, cut: 0 };
+            let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &link_to_root, cut: 0 };
             frontier.keep_edges(&edges).expect("kept");
         }
         if let Some(batch) = frontier.commit(&[]).expect("sealed") {
@@ -76,20 +86,21 @@ fn every_format_is_exported_within_a_memory_limit() {
     create_directory(&crawl, pages);
     for format in ["jsonl", "csv", "parquet", "links", "graphml"] {
         let file = folder.path().join(format);
-        export(&crawl, format, &file, 350_000);
+        export(&crawl, format, &file, MEMORY_KB);
         let length = file.metadata().expect("an export").len();
+        // At least one byte per page. Parquet can be smaller, because it is compressed.
         assert!(length > u64::from(pages) || format == "parquet", "{format}: {length} bytes");
     }
     let sitemap = folder.path().join("sitemap.xml");
-    export(&crawl, "sitemap", &sitemap, 350_000);
+    export(&crawl, "sitemap", &sitemap, MEMORY_KB);
     let index = std::fs::read_to_string(&sitemap).expect("an index");
-    let parts = usize::try_from(pages.div_ceil(50_000)).expect("few");
+    let parts = (pages as usize).div_ceil(MAX_SITEMAP_ENTRIES);
     assert_eq!(index.matches("<sitemap><loc>https://large.example/sitemap-").count(), parts, "{index}");
     let mut listed = 0;
     for part in 1..=parts {
         let text = std::fs::read_to_string(folder.path().join(format!("sitemap-{part}.xml"))).expect("a part");
         let count = text.matches("<url>").count();
-        assert!(count <= 50_000 && text.len() < 50 << 20 && text.ends_with("</urlset>\n"));
+        assert!(count <= MAX_SITEMAP_ENTRIES && text.len() < MAX_SITEMAP_BYTES && text.ends_with("</urlset>\n"));
         listed += count;
     }
     assert_eq!(listed, pages as usize);

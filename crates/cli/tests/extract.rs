@@ -7,6 +7,9 @@ use argiope_practice::shop::{PRODUCTS, price_text, product, shop};
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use serde_json::{Value, json};
 
+/// Number of pages of the shop: products, three list pages, the guide and the terms.
+const SHOP_PAGES: usize = PRODUCTS + 5;
+
 fn argiope(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_argiope")).args(arguments).output().expect("the command was built")
 }
@@ -17,6 +20,7 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
+/// Serves the shop. Returns its root.
 fn start() -> (RunningWeb, String) {
     let site = shop("127.5.1.1:0").expect("a loopback address");
     let root = site.url("/");
@@ -41,10 +45,7 @@ fn records_have_extracted_data_and_the_report_lists_fields_that_never_matched() 
     let output = argiope(&[&["crawl", &root, "-d", text(&directory), "--jsonl", "-"], &rules[..]].concat());
     assert!(output.status.success());
     let report = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        report.contains(&format!("Extraction: \"none\" matched nothing; tried on {} pages", PRODUCTS + 5)),
-        "{report}"
-    );
+    assert!(report.contains(&format!("Extraction: \"none\" matched nothing; tried on {SHOP_PAGES} pages")), "{report}");
     let pages = pages(&String::from_utf8(output.stdout).expect("UTF-8"));
     let ninth = pages.iter().find(|page| page["url"] == format!("{root}product/9")).expect("the ninth product");
     let (name, cents) = product(9);
@@ -124,6 +125,7 @@ fn fetch_keeps_fragments_and_counts_no_links() {
     );
     let root = site.url("/a/");
     let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    // The last selector needs a tree of the page, the others do not.
     let rules = ["x=.x@href", "y=.y@href", "i=img@src", "z=.z@href", "tree=a:last-of-type@href"];
     let rules: Vec<&str> = rules.iter().flat_map(|rule| ["--extract", rule]).collect();
     let shown = stdout(&[&["fetch", &root], &rules[..]].concat());
@@ -149,7 +151,7 @@ fn pages_become_markdown_files_and_lines() {
     assert!(guide.contains("| radii | 30 |") && guide.contains(&format!("({root}product/1)")), "{guide}");
     let lines = stdout(&["export", text(&directory), "--format", "markdown"]);
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert_eq!(lines.len(), PRODUCTS + 5);
+    assert_eq!(lines.len(), SHOP_PAGES);
     let line = lines.iter().find(|line| line["url"] == format!("{root}guide")).expect("the guide");
     assert_eq!((line["title"].as_str(), line["markdown"].as_str()), (Some("How to hang a web"), Some(guide.as_str())));
     assert!(line["fetched"].is_string());

@@ -62,6 +62,7 @@ fn a_directory_of_format_1_is_resumed() {
         assert_eq!(links.len(), 1);
         assert_eq!(links[0].url.as_str(), "http://127.0.0.1:18080/missing.html");
         assert_eq!(links[0].via.as_ref().map(|via| via.as_str()), Some("http://127.0.0.1:18080/"));
+        // The committed length of the file of records.
         assert_eq!(frontier.outputs().get("pages.jsonl"), Some(&3_440));
         // From now on the directory has the new format, with a new log file.
         let json = fs::read_to_string(folder.path().join("crawl.json")).expect("reads");

@@ -24,9 +24,11 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
+/// A GIF image of one pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// Two hosts with pages and the assets that they use, referenced in every possible way.
+/// Two hosts with pages and the assets that they use, referenced in every possible way. Returns the root, and the second
+/// host as a URL without path.
 fn web() -> (RunningWeb, String, String) {
     let image = || Response::bytes(PIXEL).content_type("image/gif");
     let css = |text: &str| Response::text(text.to_owned()).content_type("text/css");
@@ -84,6 +86,7 @@ fn crawl(root: &str, directory: &Path, more: &[&str]) -> Vec<Value> {
     records.filter(|record| record["type"] == "page").collect()
 }
 
+/// The paths of the records whose URLs begin with `base`.
 fn fetched(records: &[Value], base: &str) -> BTreeSet<String> {
     let urls = records.iter().filter_map(|record| record["url"].as_str()?.strip_prefix(base));
     urls.map(str::to_owned).collect()
@@ -146,6 +149,7 @@ fn an_exported_site_has_relative_links_and_placeholders() {
     let requests = web.log().len();
     let output = succeed(&["export", text(&directory), "--format", "site", "-o", &target]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    // `/gone.js` and `/gone.gif`.
     assert!(stderr.contains("2 resources are not in the archive"), "{stderr}");
     assert_eq!(web.log().len(), requests, "nothing is fetched");
 

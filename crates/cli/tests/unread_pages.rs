@@ -57,11 +57,13 @@ fn a_page_that_was_fetched_again_counts_once() {
     {
         let opened = disk::open(&directory, &CrawlSettings::new(), usize::MAX).expect("a directory");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
+        // A root may follow ten redirects.
         let link = |page: usize| Link { depth: u32::from(page > 0), ..Link::root(url(page), 10) };
         frontier.put((0..6).map(link).collect()).expect("put");
         assert_eq!(settle(&mut frontier, "first"), 6);
         commit(&mut frontier, &mut writer);
     }
+    // The two pages of the second time are among the four of the first time.
     for count in [4, 2] {
         let opened = disk::open(&directory, &CrawlSettings::new(), usize::MAX).expect("a directory");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);

@@ -11,10 +11,11 @@ use argiope_practice::{CertificateKind, PracticeWeb, Response, ResponseEnd, Runn
 use argiope_testkit::crawling::{self, Crawled};
 use serde_json::{Value, json};
 
+/// Maximum bytes of a body in the crawl, less than those of `/big`.
 const LIMIT: u64 = 40_000;
 const TWIN_BODY: &str = "<title>Twins</title><p>Two addresses, one page.";
 
-/// Responses with every kind of framing and coding.
+/// Two hosts whose responses have every kind of framing and coding. Returns their roots.
 fn web() -> (RunningWeb, Vec<String>) {
     let paths = [
         "/chunked",
@@ -69,6 +70,7 @@ fn web() -> (RunningWeb, Vec<String>) {
     (web, roots)
 }
 
+/// Crawls both hosts. Returns their roots, too.
 fn crawl() -> (Crawled, Vec<String>) {
     let (web, roots) = web();
     let roots_ref: Vec<&str> = roots.iter().map(String::as_str).collect();

@@ -63,6 +63,7 @@ fn an_archive_is_complete_after_random_kills() {
         .collect();
     in_archive.retain(|url, _| !url.ends_with("/robots.txt"));
     assert_eq!(in_archive, recorded);
+    // Without expected pages, the script only verifies the archive.
     let no_pages = fixture.path("expected.json");
     std::fs::write(&no_pages, "[]").expect("written");
     readers::run("replay.py", &[&directory.join("archive"), &no_pages]);
