@@ -40,13 +40,15 @@ impl SlowProxy {
 }
 
 fn serve(mut stream: TcpStream, is_slow: bool, arrivals: &Mutex<Vec<Instant>>) -> io::Result<()> {
+    // Version 5, and a list with one login method.
     let mut methods = [0; 3];
     stream.read_exact(&mut methods)?;
     if is_slow {
         thread::sleep(SLOW_HANDSHAKE);
     }
+    // No login is needed.
     stream.write_all(&[5, 0])?;
-    // An IPv4 address and a port.
+    // The request to connect to an IPv4 address and a port, and the response that it succeeded.
     stream.read_exact(&mut [0; 10])?;
     stream.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0])?;
     let mut head = Vec::new();
@@ -71,6 +73,7 @@ fn min_gap(engine: &str) -> Duration {
     let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
     command.args(["crawl", "-q", "--robots", "ignore", "--pace", "full", "--per-host", "6", "--delay", "100ms"]);
     command.args(["--engine", engine, "--proxy", &format!("socks5://127.0.0.1:{}", proxy.port)]);
+    // A public address: private ones need a flag. The proxy does not connect to it.
     command.args((0..PAGES).map(|page| format!("http://93.184.216.34/{page}")));
     let output = command.current_dir(folder.path()).stdin(Stdio::null()).output().expect("the binary runs");
     assert!(output.status.success(), "{output:?}");
@@ -90,6 +93,7 @@ fn requests_are_at_least_the_delay_apart() {
     }
 }
 
+/// In a module, so that `./test` can skip it on a system without io_uring.
 mod uring {
     #[test]
     fn requests_are_at_least_the_delay_apart() {

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use argiope_practice::{PracticeProxy, PracticeWeb, Response, RunningWeb, SeenRequest, Site};
 
+/// Removed from the environment of the command, so that the tests do not depend on the machine.
 const VARIABLES: [&str; 7] =
     ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 
@@ -115,6 +116,7 @@ fn secrets_are_sent_but_not_written_to_any_output() {
     assert!(outputs.len() > 4, "a crawl directory has files");
     for (source, bytes) in outputs {
         let text = String::from_utf8_lossy(&bytes);
+        // The last one is the start of the proxy's login in Base64: `me:`.
         for secret in ["header-secret", "token-secret", "proxy-secret", "cookie-secret", "link-secret", "bWU6"] {
             // The contents of a page are archived unchanged.
             let is_page_content = secret == "link-secret" && source.ends_with(".gz");
@@ -148,6 +150,7 @@ fn proxies_are_read_from_the_environment() {
     let web = serve(site);
     let proxy = PracticeProxy::http().name("far.example", address).start("127.6.1.6").expect("a proxy");
     let proxy_url = format!("http://{}", proxy.address());
+    // The numbers of requests that the proxy and the server receive.
     let requested = |change: &dyn Fn(&mut Command) -> &mut Command, root: &str| {
         let before = (proxy.requests().len(), web.requests());
         let mut command = argiope(folder.path());
@@ -160,8 +163,8 @@ fn proxies_are_read_from_the_environment() {
     assert_eq!(requested(&|command| command.env("http_proxy", &proxy_url), &root), (1, 1));
     assert_eq!(requested(&|command| command.env("ALL_PROXY", &proxy_url), &root), (1, 1));
     assert_eq!(requested(&|command| command.args(["--proxy", &proxy_url]), &root), (1, 1));
-    // The proxy is not used if it is named by HTTP_PROXY (which a request header could set in CGI), for exceptions, and
-    // for the local host.
+    // The proxy is not used in four cases: HTTP_PROXY names it, which a request header could set in CGI; `no_proxy` names the
+    // host; the host is local; `--proxy` is empty.
     assert_eq!(requested(&|command| command.env("HTTP_PROXY", &proxy_url), &own), (0, 1));
     assert_eq!(
         requested(&|command| command.env("all_proxy", &proxy_url).env("no_proxy", "far.example"), &root),

@@ -74,9 +74,10 @@ fn robots_txt_is_read_from_standard_input() {
 fn a_url_is_fetched_as_a_crawl_would() {
     let second = site("127.5.0.2").page("/rules", Response::text(FILE));
     let first = site("127.5.0.1").redirect("/robots.txt", &second.url("/rules"), 301);
-    let (root, far) = (first.url("/"), format!("127.5.0.2:{}:127.5.0.2", second.address().port()));
+    // A host that `--resolve` names may have a private address.
+    let (root, resolve) = (first.url("/"), format!("127.5.0.2:{}:127.5.0.2", second.address().port()));
     let web = PracticeWeb::new().site(first).site(second).start().expect("the practice web starts");
-    let output = run(&[&root, "--agent", "mybot", "--resolve", &far, "/private/"]);
+    let output = run(&[&root, "--agent", "mybot", "--resolve", &resolve, "/private/"]);
     assert_eq!(lines(&output), ["disallowed\t/private/\tline 3: Disallow: /private/"]);
     let paths: Vec<String> = web.log().into_iter().map(|seen| seen.path).collect();
     assert_eq!(paths, ["/robots.txt", "/rules"], "and nothing else");
@@ -88,6 +89,7 @@ fn a_response_without_rules_is_described() {
     let broken = site("127.5.0.4").page("/robots.txt", Response::status(501));
     let gone = site("127.5.0.5");
     let (missing_root, broken_root, gone_root) = (missing.url("/"), broken.url("/robots.txt"), gone.url("/"));
+    // Nothing listens on this port from now on.
     drop(gone);
     let _web = PracticeWeb::new().site(missing).site(broken).start().expect("the practice web starts");
     let one = |root: &str| lines(&run(&[root, "--max-tries", "1", "/x"])).remove(0);

@@ -86,14 +86,16 @@ fn r05_the_token_is_part_of_the_user_agent() {
     let web = serve([site]);
     let mut config = obeying(&root);
     config.user_agent = Some("MyBot/2.0 (+https://h/)".to_owned());
-    let rules = config.compile(0).expect("good settings");
+    // The key of fingerprints, which does not matter here.
+    let key = 0;
+    let rules = config.compile(key).expect("good settings");
     assert!(rules.user_agent.contains(&*rules.agent_token), "the token is a part of the User-Agent header");
     crawl(&config);
     let paths: BTreeSet<String> = web.log().into_iter().map(|seen| seen.path).collect();
     assert_eq!(paths, BTreeSet::from(["/", "/b", "/robots.txt"].map(str::to_owned)));
     assert!(web.log().iter().all(|seen| seen.user_agent == "MyBot/2.0 (+https://h/)"));
     config.user_agent = Some("(nameless)".to_owned());
-    let error = config.compile(0).expect_err("a user agent without a product token");
+    let error = config.compile(key).expect_err("a user agent without a product token");
     assert_eq!(error.key, "user-agent");
 }
 
@@ -278,6 +280,7 @@ fn r18_retry_after_is_obeyed_for_robots_txt_too() {
     let web = serve([site]);
     assert_eq!(crawl(&obeying(&root)).page(&root).facts.outcome, Outcome::Ok);
     let log = web.log();
+    // The log has the times of the server: 10 ms are tolerated.
     assert!(log[1].start - log[0].start >= Duration::from_millis(990), "{log:?}");
 }
 

@@ -17,7 +17,7 @@ fn serve(sites: impl IntoIterator<Item = Site>) -> RunningWeb {
     sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site).start().expect("the practice web starts")
 }
 
-/// Crawls a site from its front page; returns the crawled pages and all other requests that the server saw.
+/// Crawls a site from its front page. Returns the crawled pages, and the paths that were requested except the front page.
 fn crawl_site(site: Site, change: impl FnOnce(&mut Config)) -> (Crawled, BTreeSet<String>) {
     let root = site.url("/");
     let web = serve([site]);
@@ -32,7 +32,7 @@ fn path_set(paths: &[&str]) -> BTreeSet<String> {
     paths.iter().map(|path| (*path).to_owned()).collect()
 }
 
-/// The requests of a crawl with this front page.
+/// The paths that a crawl with this front page requests.
 fn requested_from(front: Response, change: impl FnOnce(&mut Config)) -> BTreeSet<String> {
     crawl_site(site().page("/", front), change).1
 }
@@ -185,7 +185,7 @@ fn strip_param_removes_parameters_from_links() {
     assert_eq!(front.findings.links, 2);
 }
 
-/// The auxiliary record of a sitemap.
+/// The visit of a sitemap.
 fn sitemap_visit<'a>(crawled: &'a Crawled, path: &str) -> &'a argiope_core::visit::Visit {
     let found = crawled.site_files.iter().find(|visit| visit.link.url.path() == path);
     found.unwrap_or_else(|| panic!("{path} was not read"))
@@ -212,7 +212,7 @@ fn sitemaps_that_robots_txt_names_are_read_in_every_form() {
     let rss = format!("<rss><channel><item><link>{}</link></item></channel></rss>", url("/3"));
     let atom = "<feed xmlns='http://www.w3.org/2005/Atom'><entry><link href='/4'/></entry></feed>";
     let text = format!("{}\n{}\n", url("/5"), url("/6"));
-    // With a content coding, and as a gzip file of any name (`/7`).
+    // A sitemap with a content coding, and a gzip file whose name does not show it. The file contains the line `/7`.
     let coded = Response::bytes(set_text.as_bytes()).gzip();
     let packed = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xd3\x37\xe7\x02\x00\xe5\x91\x82\xbc\x03\x00\x00\x00";
     let site = site
@@ -264,6 +264,7 @@ fn bad_sitemaps_yield_the_urls_before_the_error_and_report_it() {
         url("/before-entities")
     );
     let broken = urlset(&[url("/before-fault")]).replace("</urlset>", "<url><loc></url><<</urlset><url>");
+    // A few more than the sitemap protocol allows.
     let entries: Vec<String> = (0..50_010).map(|_| url("/same")).collect();
     let mut site = site
         .page("/", Response::html("no links"))

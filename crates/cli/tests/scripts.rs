@@ -187,6 +187,7 @@ fn a_file_that_reaches_the_size_limit_is_a_write_error() {
     let site = site("127.6.9.5").page("/", Response::links(links.iter().map(String::as_str)));
     let root = site.url("/");
     let _web = serve(site);
+    // `ulimit -f` of bash counts blocks of 1,024 bytes.
     let output = shell(folder.path(), &format!("ulimit -f 64; \"$ARGIOPE\" crawl {root} -d crawl -q"));
     assert_eq!(output.status.code(), Some(1), "{}", stderr_of(&output));
 }
@@ -239,7 +240,8 @@ fn a_crawl_of_the_longest_host_name_gets_a_default_directory() {
     let site = site("127.6.9.32").page("/", Response::html("here"));
     let port = site.address().port();
     let _web = serve(site);
-    // A label has at most 63 characters.
+    // A label has at most 63 characters. With the port and `.crawl`, the name would be longer than the 255 bytes of a file
+    // name.
     let name = format!("{}.{}.{}.{}.bb", "a".repeat(60), "b".repeat(60), "c".repeat(60), "d".repeat(63));
     assert_eq!(name.len(), 249);
     let resolve = format!("{name}:{port}:127.6.9.32");
@@ -267,7 +269,7 @@ fn parquet_is_not_written_to_a_terminal() {
     assert_eq!(output.stdout, b"PAR1");
 }
 
-/// `--fresh` would remove what `--recrawl` compares with, and an index of an archive needs one.
+/// `--fresh` would remove the crawl that `--recrawl` compares with. Exports of bodies need an archive.
 #[test]
 fn requests_that_contradict_themselves_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
