@@ -18,9 +18,9 @@ fn text(bytes: &[u8]) -> String {
 
 /// Crawls the site with every problem into `d.crawl`. Returns its root.
 fn crawl_site(folder: &Path, more: &[&str]) -> String {
-    let [site, plain] = audit_sites().expect("sockets");
-    let root = site.url("/");
-    let web = PracticeWeb::new().site(site).site(plain).start().expect("a server");
+    let [https_site, http_site] = audit_sites().expect("sockets");
+    let root = https_site.url("/");
+    let web = PracticeWeb::new().site(https_site).site(http_site).start().expect("a server");
     std::fs::write(folder.join("ca.pem"), web.ca_pem()).expect("a file");
     let usual = ["crawl", "-q", "-d", "d.crawl", "--ca-cert", "ca.pem", "--allow-private", &root];
     let output = argiope(folder, &[&usual, more].concat());
@@ -30,6 +30,7 @@ fn crawl_site(folder: &Path, more: &[&str]) -> String {
 
 /// The findings of the crawl as JSON; null if they were written to a file.
 fn audit(folder: &Path, more: &[&str]) -> Value {
+    // The slow page of the site takes longer than this.
     let usual = ["audit", "d.crawl", "--format", "json", "--slow", "600ms"];
     let output = argiope(folder, &[&usual, more].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -63,13 +64,13 @@ fn every_problem_is_found_and_clean_pages_have_no_findings() {
             assert!(!found.contains(*path), "{}: {path} is found", case.id);
         }
     }
-    // Every finding has a page that shows it, or is listed as not checked.
+    // Every finding that the command knows has a page that shows it, or is listed as not judged.
     let listed = text(&argiope(folder.path(), &["audit", "--list"]).stdout);
     for id in listed.lines().filter_map(|line| line.split_whitespace().next()) {
         assert!(AUDIT_CASES.iter().any(|case| case.id == id) || unjudged.contains(id), "{id} has no page");
     }
     assert_eq!(unjudged, BTreeSet::new(), "a sitemap, resources and texts were recorded");
-    let (site, plain) = (format!("{root}robots.txt"), "robots.txt of the http site");
+    let faulty_robots = format!("{root}robots.txt");
     let robots = found["findings"].as_array().expect("findings").iter().find(|finding| finding["id"] == "robots-fault");
     let files: Vec<&str> = robots.expect("found")["pages"]
         .as_array()
@@ -77,7 +78,7 @@ fn every_problem_is_found_and_clean_pages_have_no_findings() {
         .iter()
         .filter_map(|page| page["url"].as_str())
         .collect();
-    assert_eq!(files, [site.as_str()], "{plain} has no fault");
+    assert_eq!(files, [faulty_robots.as_str()], "robots.txt of the http site has no fault");
     for case in AUDIT_CASES.iter().filter(|case| case.id != "robots-fault") {
         assert!(!case.faulty.is_empty() && !case.clean.is_empty(), "{} lacks a page", case.id);
     }
@@ -121,6 +122,7 @@ fn findings_outside_of_the_baseline_give_exit_code_3() {
 #[test]
 fn a_baseline_contains_all_pages_of_a_finding() {
     let folder = tempfile::tempdir().expect("a folder");
+    // More pages than the audit lists for a finding by default.
     let links: Vec<String> = (0..1_050).map(|page| format!("/{page}")).collect();
     let site = Site::http("127.0.0.1:0").expect("a socket").page("/", Response::links(links));
     let site = site.fallback(Response::html("<p>no title</p>"));
@@ -187,8 +189,8 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
     let crawl = ["crawl", &root, "-d", "d.crawl", "--sitemap", "--with", "links", "--jsonl", "-"];
     let done = argiope(folder.path(), &crawl);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    let words = "the XML is incomplete; the part before it was used";
-    let expected_section = format!("Sitemaps with faults (1)\n  {cut_url}: {words}\n");
+    let fault = "the XML is incomplete; the part before it was used";
+    let expected_section = format!("Sitemaps with faults (1)\n  {cut_url}: {fault}\n");
     assert!(text(&done.stderr).contains(&expected_section), "{}", text(&done.stderr));
     let records = text(&done.stdout);
     let good = records.lines().find(|line| line.contains("good.xml\",\"status\"")).expect("a record");
@@ -203,7 +205,7 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
     let pages = found["findings"][0]["pages"].as_array().expect("pages");
     let urls: Vec<&str> = pages.iter().filter_map(|page| page["url"].as_str()).collect();
     assert_eq!(urls, [cut_url.as_str()], "{found}");
-    assert_eq!(pages[0]["detail"], words, "{found}");
+    assert_eq!(pages[0]["detail"], fault, "{found}");
     let explained = text(&argiope(folder.path(), &["explain", "d.crawl", &cut_url]).stdout);
     assert!(explained.contains("verdict     ok") && !explained.contains("not followed"), "{explained}");
     // Another scope does not let a sitemap add pages of other sites.

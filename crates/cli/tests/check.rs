@@ -41,6 +41,7 @@ fn expected(list: &[(&str, &str, &str)]) -> BTreeSet<(String, String, String)> {
     list.iter().map(|(verdict, kind, url)| ((*verdict).into(), (*kind).into(), (*url).into())).collect()
 }
 
+/// The files of a site with good and faulty links: name and content.
 const SITE: &[(&str, &str)] = &[
     (
         "public/index.html",
@@ -299,7 +300,7 @@ fn a_site_is_crawled_and_external_links_are_requested_once() {
     assert_eq!(methods("/dead"), ["HEAD", "GET"], "a failed HEAD is followed by GET");
     assert_eq!(methods("/icon.png"), ["HEAD", "GET"]);
     assert_eq!(methods("/fine"), ["GET"], "one request serves the page and its fragments");
-    assert_eq!(methods("/busy"), ["HEAD", "GET"], "the attempts of a crawl");
+    assert_eq!(methods("/busy"), ["HEAD", "GET"], "HEAD and GET are the two tries");
     // With `--external no`, external links are not reported.
     let output = argiope(folder.path(), &[root.as_str(), "--external", "no", "--format", "json"], "");
     assert!(findings(&output).iter().all(|(_, _, url)| url.starts_with(&root)), "{}", text(&output.stdout));
@@ -314,7 +315,7 @@ fn a_list_of_urls_is_checked_and_good_results_are_cached() {
     let web = PracticeWeb::new().site(site).start().expect("a server");
     let list = format!("# a list\n{good}\n  {bad}\n{good}\n");
     let arguments = ["-", "--allow-private", "--cache", "1h", "--format", "json", "--retry-wait", "1ms"];
-    for round in 0..2 {
+    for earlier_runs in 0..2 {
         let output = argiope(folder.path(), &arguments, &list);
         assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
         let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -324,17 +325,17 @@ fn a_list_of_urls_is_checked_and_good_results_are_cached() {
             serde_json::json!([{ "page": "-", "line": 3, "column": 3, "text": "" }])
         );
         let requested = |path: &str| web.log().iter().filter(|request| request.path == path).count();
-        assert_eq!(requested("/a"), 1, "good results are reused in round {round}");
-        assert!(requested("/b") > round, "failures are requested again");
-        let expected_requests = 2 - round;
+        assert_eq!(requested("/a"), 1, "good results are reused after {earlier_runs} runs");
+        assert!(requested("/b") > earlier_runs, "failures are requested again");
+        let expected_requests = 2 - earlier_runs;
         let (external, cached) = (&document["summary"]["external"], &document["summary"]["cached"]);
-        assert_eq!((external, cached), (&expected_requests.into(), &round.into()), "{document}");
+        assert_eq!((external, cached), (&expected_requests.into(), &earlier_runs.into()), "{document}");
         let plural = if expected_requests == 1 { "" } else { "s" };
         let summary = text(&output.stderr);
         assert!(summary.contains(&format!("{expected_requests} external URL{plural} requested")), "{summary}");
-        assert_eq!(summary.contains("1 cached"), round == 1, "{summary}");
+        assert_eq!(summary.contains("1 cached"), earlier_runs == 1, "{summary}");
     }
-    // A private address that the user did not allow is unknown. If all are, nothing was checked.
+    // A URL with a private address that the user did not allow is unknown. If all URLs are unknown, the exit code is 4.
     let output = argiope(folder.path(), &["-", "--format", "json"], &bad);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     assert_eq!(findings(&output), expected(&[("unknown", "private_address", &bad)]));

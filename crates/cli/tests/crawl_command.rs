@@ -180,10 +180,11 @@ fn a_second_interrupt_ends_the_process_at_once() {
     let web = serve(site);
     let mut child =
         argiope().args(["crawl", &root, "-q", "--no-robots"]).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    assert!(web.wait_requests(2, Duration::from_secs(60)), "the crawl hangs");
+    assert!(web.wait_requests(2, Duration::from_secs(60)), "the root and /hang were requested");
     let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");
     let started = std::time::Instant::now();
     let code = loop {
+        // The kernel merges signals that are still pending, so more than two may be needed.
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("the signal is sent");
         if let Some(status) = child.try_wait().expect("the state of the process can be read") {
             break status.code();
@@ -191,6 +192,7 @@ fn a_second_interrupt_ends_the_process_at_once() {
         std::thread::yield_now();
     };
     assert_eq!(code, Some(143));
+    // The default of `--drain-time` is 30 s.
     assert!(started.elapsed() < Duration::from_secs(15), "the process waited for the drain time");
 }
 

@@ -37,7 +37,7 @@ fn changing_site() -> (RunningWeb, String) {
     (PracticeWeb::new().site(site).start().expect("a server"), root)
 }
 
-/// The paths and changes of a JSON document.
+/// The path of each change in a JSON document, and the change with its note.
 fn changes(document: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let path = |url: &Value| format!("/{}", text(url).splitn(4, '/').nth(3).unwrap_or_default());
@@ -89,9 +89,9 @@ fn the_last_two_rounds_are_compared() {
     assert!(text(&once.stderr).contains("d.crawl has been crawled once"), "{once:?}");
 
     // The exit code describes the directory, so the second run of the same command has it too.
-    let newly = ["--fail-on", "new-broken"];
+    let fail_on_new = ["--fail-on", "new-broken"];
     for more in [&["--recrawl"][..], &[]] {
-        let output = argiope(folder.path(), &[&crawl, &newly[..], more].concat());
+        let output = argiope(folder.path(), &[&crawl, &fail_on_new[..], more].concat());
         assert_eq!(output.status.code(), Some(3), "{output:?}");
         let stderr = text(&output.stderr);
         assert!(stderr.contains("Newly broken links (2)") && stderr.contains("/new-broken  404 Not Found"), "{stderr}");
@@ -118,7 +118,7 @@ fn the_last_two_rounds_are_compared() {
     assert_eq!(document["changes"][2]["before"]["status"], 200);
     assert_eq!(document["changes"][2]["after"]["status"], 410);
 
-    let output = argiope(folder.path(), &[&["diff", "d.crawl"], &newly[..]].concat());
+    let output = argiope(folder.path(), &[&["diff", "d.crawl"], &fail_on_new[..]].concat());
     assert_eq!(output.status.code(), Some(3));
     let shown = text(&output.stdout);
     assert!(shown.contains(&format!("gone, newly broken     {root}gone  410 Gone, was 200 OK\n")), "{shown}");
@@ -191,6 +191,7 @@ fn the_final_report_and_the_report_of_the_directory_agree() {
         .page("/twin1", Response::html("<p>twins"))
         .page("/twin2", Response::html("<p>twins"))
         .sequence("/gone", [Response::html("<p>here"), Response::status(404)])
+        // Requests to port 1 are blocked.
         .page("/page15", Response::redirect("http://127.0.0.1:1/", 302));
     let root = site.url("/");
     let _web = PracticeWeb::new().site(site).start().expect("a server");

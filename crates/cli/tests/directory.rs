@@ -114,6 +114,7 @@ fn a_second_process_is_refused_until_the_first_one_is_dead() {
     let web = PracticeWeb::new().site(site).start().expect("a server");
     let fixture = CrawlFixture::new(&[root], &[]);
     let mut first = fixture.spawn(&[]);
+    // robots.txt and the page that hangs.
     assert!(web.wait_requests(2, TIMEOUT), "the first crawl is running");
     let stderr = fixture.fail(1, &[]);
     assert!(stderr.contains(&format!("process {} on ", first.id())), "{stderr}");
@@ -173,7 +174,7 @@ fn all_pages_are_fetched_with_a_low_limit_on_open_files() {
     }
 }
 
-/// The next run obeys an earlier Retry-After and an earlier Crawl-delay.
+/// A run obeys the Retry-After that an earlier run received.
 #[test]
 fn politeness_state_is_kept_across_runs() {
     let busy = Response::status(503).header("Retry-After", "3600");
@@ -185,7 +186,8 @@ fn politeness_state_is_kept_across_runs() {
     assert!(web.wait_answered(2, TIMEOUT), "robots.txt and the page were requested");
     // Wait until the response was processed and stored.
     let log = fixture.path("d.crawl/log/000001.log");
-    let is_stored = || fs::read(&log).is_ok_and(|bytes| bytes.windows(7).any(|part| part == b"\"rest\":"));
+    let key = b"\"rest\":";
+    let is_stored = || fs::read(&log).is_ok_and(|bytes| bytes.windows(key.len()).any(|part| part == key));
     assert!(poll(is_stored), "the pause is stored");
     crawl.kill().expect("the process is killed");
     wait(&mut crawl);

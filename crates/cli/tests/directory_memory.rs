@@ -18,7 +18,7 @@ fn peak_memory(pid: u32) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// A site with this number of pages and links per page; nearly all links lead to different pages.
+/// Four hosts with this number of pages each, and of links per page. Nearly all links lead to different pages.
 fn serve(pages: u32, links: u32) -> (argiope_practice::RunningWeb, String) {
     let site = Site::http("0.0.0.0:0").expect("a port");
     let plan = GraphPlan { hosts: 4, pages, links, cross: 100, size: 1_000, ..GraphPlan::default() };
@@ -44,10 +44,10 @@ fn many_queued_urls_fit_into_the_memory_limit() {
     }));
     assert!(crawl.wait().expect("the process has ended").success());
     let last = fixture.records().pop().expect("records");
-    let known = last["queued"].as_u64().expect("a number");
+    let queued = last["queued"].as_u64().expect("a number");
     assert_eq!(last["reason"], "max_pages");
-    eprintln!("{known} URLs are queued; {} MB at most", peak_bytes >> 20);
-    assert!(known > if is_long() { 9_000_000 } else { 120_000 }, "{known}");
+    eprintln!("{queued} URLs are queued; {} MB at most", peak_bytes >> 20);
+    assert!(queued > if is_long() { 9_000_000 } else { 120_000 }, "{queued}");
     assert!(peak_bytes > 0 && peak_bytes < limit << 20, "{} MB", peak_bytes >> 20);
 }
 

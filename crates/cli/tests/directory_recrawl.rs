@@ -7,6 +7,7 @@ use durable_kit::{CrawlFixture, GraphWeb, SeededRng, wait};
 use serde_json::Value;
 use std::process::Command;
 
+/// The path and the outcome of each page, sorted.
 fn pages(records: &[Value]) -> Vec<(String, String)> {
     let pages = records.iter().filter(|record| record["type"] == "page");
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -102,6 +103,7 @@ fn only_changed_pages_are_fetched_and_the_report_lists_the_changes() {
     assert!(!sitemap.contains("/gone"), "{sitemap}");
     // Compaction may have removed the first round already.
     let records = stdout_of(&["export", "d.crawl", "--format", "jsonl"]).lines().count();
+    // Eight pages in each round, and the `run` records.
     assert!(records > 16, "{records} records: the last two rounds are kept");
 }
 

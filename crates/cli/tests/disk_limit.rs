@@ -10,14 +10,15 @@ use durable_kit::{CrawlFixture, GraphWeb};
 fn a_crawl_stops_at_the_disk_limit_and_resumes_with_a_higher_one() {
     let practice =
         GraphWeb::serve(GraphPlan { hosts: 2, pages: 3_000, links: 30, size: 2_000, ..GraphPlan::default() });
-    // Slow enough that the size is checked several times.
     let fixture = CrawlFixture::new(&practice.roots, &["-q", "--warc"]);
     let limit = 2_u64 << 20;
+    // The rate is low enough that the size is checked several times.
     fixture.succeed(&["--max-disk", "2M", "--rate", "1500/s"]);
     let last = fixture.records().pop().expect("records");
     assert_eq!(last["reason"], "max_disk", "{last}");
     assert!(last["queued"].as_u64().is_some_and(|queued| queued > 0), "{last}");
     let size = folder_size(&fixture.path("d.crawl"));
+    // The size is measured at intervals, and the directory grows in between. So a quarter more is accepted.
     assert!(size > limit / 4 && size <= limit / 4 * 5, "{size} bytes");
     let report = std::fs::read_to_string(fixture.path("d.crawl/report.txt")).expect("a report");
     assert!(report.contains("run the same command with a higher limit"), "{report}");

@@ -14,6 +14,7 @@ use rustix::process::Signal;
 /// Kills a crawl `kills` times, lets it finish, and checks everything.
 fn kill_and_resume(engine: &str, kills: u64, seed: u64) {
     let hosts = 5;
+    // Enough pages for a crawl that does not finish before the last kill.
     let pages = u32::try_from(kills * 24).expect("few kills");
     let plan = GraphPlan {
         seed,
@@ -94,6 +95,7 @@ fn threads_survive_random_kills() {
     kill_and_resume("threads", kills(5), 4);
 }
 
+/// In a module, so that `./test` can skip it on a system without io_uring.
 mod uring {
     #[test]
     fn survives_random_kills() {
@@ -114,16 +116,17 @@ fn a_crawl_that_is_interrupted_at_random_moments_loses_no_page() {
     let fixture = CrawlFixture::new(&practice.roots, &["--per-host", "3"]);
     let mut rng = SeededRng::new(9);
     let mut interrupted = 0;
-    for round in 0..if is_long() { 60 } else { 8 } {
-        let (first, code) = if round % 2 == 0 { (Signal::INT, 130) } else { (Signal::TERM, 143) };
+    for run in 0..if is_long() { 60 } else { 8 } {
+        let (kind, code) = if run % 2 == 0 { (Signal::INT, 130) } else { (Signal::TERM, 143) };
         let mut crawl = fixture.spawn(&[]);
         // Wait until the signal handler is installed: before that a signal kills the process.
         practice.wait_for(practice.web.requests() + 1 + rng.below(30), &mut crawl);
-        signal(&crawl, first);
+        signal(&crawl, kind);
         let started = Instant::now();
-        if round % 4 >= 2 {
+        // Half of the runs, with both kinds of signals, get a second signal.
+        if run % 4 >= 2 {
             rng.pause(20);
-            signal(&crawl, first);
+            signal(&crawl, kind);
         }
         let status = wait(&mut crawl);
         // Requests in flight take at most 60 ms.
@@ -131,7 +134,7 @@ fn a_crawl_that_is_interrupted_at_random_moments_loses_no_page() {
         if status.success() {
             break;
         }
-        assert_eq!(status.code(), Some(code), "round {round}");
+        assert_eq!(status.code(), Some(code), "run {run}");
         interrupted += 1;
     }
     assert!(interrupted >= 4, "{interrupted}");

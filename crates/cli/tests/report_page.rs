@@ -17,11 +17,11 @@ fn argiope(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Crawls the audited site into `d.crawl`.
+/// Crawls the site with the cases of the audit into `d.crawl`. Returns its root.
 fn crawl(folder: &Path) -> String {
-    let [site, plain] = audit_sites().expect("sockets");
-    let root = site.url("/");
-    let web = PracticeWeb::new().site(site).site(plain).start().expect("a server");
+    let [https_site, http_site] = audit_sites().expect("sockets");
+    let root = https_site.url("/");
+    let web = PracticeWeb::new().site(https_site).site(http_site).start().expect("a server");
     std::fs::write(folder.join("ca.pem"), web.ca_pem()).expect("a file");
     let arguments = ["crawl", "-q", "-d", "d.crawl", "--ca-cert", "ca.pem", "--allow-private", "--assets", &root];
     argiope(folder, &arguments);

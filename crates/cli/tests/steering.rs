@@ -78,15 +78,18 @@ fn check_control(engine: &str) {
     // From now on one host is excluded: its queued URLs must not be requested any more.
     let host_of = |url: &str| url.trim_start_matches("http://").split(':').next().expect("a host").to_owned();
     let first = host_of(&practice.roots[0]);
-    let host = practice.expected.keys().map(|url| host_of(url)).find(|host| *host != first).expect("another host");
-    ctl_succeeds(&fixture, &["exclude", &format!("^http://{}:", host.replace('.', "\\."))]);
+    let excluded = practice.expected.keys().map(|url| host_of(url)).find(|host| *host != first).expect("another host");
+    ctl_succeeds(&fixture, &["exclude", &format!("^http://{}:", excluded.replace('.', "\\."))]);
     assert_eq!(ctl(&fixture, &["exclude", "("]).0, 1);
     ctl_succeeds(&fixture, &["pace", "full"]);
     ctl_succeeds(&fixture, &["rate", "none"]);
     ctl_succeeds(&fixture, &["resume"]);
     assert!(wait(&mut crawl).success());
     let late = practice.web.log().split_off(usize::try_from(requests).expect("few"));
-    assert!(late.iter().all(|request| !request.host.starts_with(&host)), "{engine}: an excluded host was requested");
+    assert!(
+        late.iter().all(|request| !request.host.starts_with(&excluded)),
+        "{engine}: an excluded host was requested"
+    );
     assert!(late.len() > 100, "{engine}: {} requests after the pause", late.len());
     assert!(!fixture.path("d.crawl/control.sock").exists());
     // Excluded URLs leave the queue without a record.
