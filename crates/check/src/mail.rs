@@ -9,6 +9,7 @@ const MAX_LABEL: usize = 63;
 
 /// A message if the part of a link after `mailto:` is not valid.
 pub(crate) fn fault(written: &str) -> Option<String> {
+    // A link without an address is valid if it fills in a field of the new message.
     let (addresses, fields) = written.split_once('?').unwrap_or((written, ""));
     let has_known_field = fields.split('&').any(|field| {
         let name = field.split('=').next().unwrap_or("");

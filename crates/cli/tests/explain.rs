@@ -136,12 +136,12 @@ fn the_report_can_be_printed_again_as_text_and_html() {
     let report = stdout(&["report", as_text(&directory)]);
     assert!(report.starts_with("Finished after ") && report.contains(": 6 pages from 1 host, "), "{report}");
     // Times are rounded in records, so only lists without times are compared.
-    let from = |text: &str| {
+    let lists_of = |text: &str| {
         let lists = text.lines().skip_while(|line| !line.starts_with("Broken links"));
         lists.take_while(|line| !line.starts_with("Slowest pages")).collect::<Vec<_>>().join("\n")
     };
-    let at_the_end = from(&String::from_utf8_lossy(&crawl.stderr));
-    assert_eq!(from(&report), at_the_end, "the same lists as at the crawl's end");
+    let at_the_end = lists_of(&String::from_utf8_lossy(&crawl.stderr));
+    assert_eq!(lists_of(&report), at_the_end, "the same lists as at the crawl's end");
     let page = folder.path().join("r.html");
     stdout(&["report", as_text(&directory), "--html", as_text(&page)]);
     let page = std::fs::read_to_string(&page).expect("a page");

@@ -99,8 +99,9 @@ impl FolderCheck<'_> {
         report
     }
 
-    /// The fault of a reference to a file or to an element of it. `None` if there is none, or if the document with the element
-    /// was not read yet.
+    /// The fault of a reference to a file or to an element of it, by the verdict on it. `source` is the index of the source of
+    /// the document that contains the reference. `None` if there is no fault, or if the document with the element was not read
+    /// yet.
     pub(super) fn fault_of(
         &self,
         verdict: ReferenceVerdict<'_>,

@@ -172,9 +172,9 @@ impl WebCheck {
                 let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
                 for target in targets {
                     let Some(url) = site.results.missing_url(target) else { continue };
-                    let is_page = target.fragment.is_some() && self.options.fragments;
+                    let needs_anchors = target.fragment.is_some() && self.options.fragments;
                     let goal = goals.entry_ref(url).or_insert(FetchGoal::Status);
-                    if is_page {
+                    if needs_anchors {
                         *goal = FetchGoal::Page;
                     }
                 }
