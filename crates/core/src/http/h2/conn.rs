@@ -4,8 +4,8 @@
 //! server's windows allow.
 //!
 //! Invariant: every stream ends with exactly one of these: the event `end`, the event `failed`, the event
-//! `is_satisfied` that returns true, or a call of `cancel`. Received bytes are buffered only while a header block is
-//! incomplete, and at most `Limits::max_head` of them.
+//! `is_satisfied` that returns true, or a call of `cancel`. Of received bytes, only incomplete header blocks are
+//! buffered, up to `Limits::max_head`, and a few bytes of an incomplete frame.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +20,22 @@ use super::frame::{self, DEFAULT_WINDOW, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW,
 use super::hpack;
 use super::read::Reader;
 
-/// The rest of a cancelled body is read (drained) if it is at most this long. A longer one is avoided by a reset.
-/// Servers count resets and penalise clients for them.
+/// The rest of a cancelled body is read (drained) if it is at most this long, because servers count resets and penalise
+/// clients for them. A stream with a longer rest is reset.
 const MAX_DRAINED_BYTES: u64 = 16 << 10;
 
-/// How many cancelled streams are drained at the same time, and for how long.
+/// How many cancelled streams are drained at the same time.
 const MAX_DRAINED_STREAMS: usize = 8;
+/// How long a cancelled stream is drained, and how long the end of a stream with a complete body is awaited.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// Limit on bytes waiting to be written. Only a server that provokes replies without reading them reaches it.
 pub(super) const MAX_OUT: usize = 256 << 10;
 
 /// How many WINDOW_UPDATE frames a server may send for a DATA frame of ours: one for the stream, one for the
-/// connection. Further ones count as frames without content.
+/// connection. [`BYTES_PER_UPDATE`] allows some more. All others count as frames without content.
 const UPDATES_PER_FRAME: u32 = 2;
-/// For each of this many bytes that we send, the server may send one more WINDOW_UPDATE frame.
+/// The server may send one more WINDOW_UPDATE frame each time we have sent this many bytes.
 const BYTES_PER_UPDATE: u32 = 1 << 10;
 
 /// How many streams are opened before the server's settings are known. A server may allow only one.
@@ -50,8 +51,8 @@ pub trait StreamEvents {
     fn data(&mut self, key: u32, bytes: &[u8], now: Time) -> usize;
 
     /// Whether the receiver needs nothing more of this stream. Called after every head and every piece of data. If this
-    /// returns true, no further event of the stream is reported. `wire` is the total size of the stream's frames so
-    /// far. `is_complete`: as many bytes of the body arrived as the head declared.
+    /// returns true, no further event of the stream is reported. `wire` is the total size of the stream's received
+    /// frames so far. `is_complete`: as many bytes of the body arrived as the head declared.
     fn is_satisfied(&mut self, _key: u32, _wire: u64, _is_complete: bool) -> bool {
         false
     }
@@ -61,7 +62,7 @@ pub trait StreamEvents {
         None
     }
 
-    /// The body is complete. `wire` is the total size of the stream's frames.
+    /// The body is complete. `wire` is the total size of the stream's received frames.
     fn end(&mut self, key: u32, wire: u64, now: Time);
 
     /// The stream ended before its body was complete.
@@ -71,7 +72,8 @@ pub trait StreamEvents {
 /// Why a stream failed. The variants differ in what the caller can do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamFault {
-    /// The server did not process the request: it may be sent again on another connection.
+    /// The request may be sent again on another connection: the server did not process it, or the connection was lost
+    /// before a repeatable request got any response.
     Unprocessed(Failure),
     /// The server requires HTTP/1.1, or does not support HTTP/2.
     Http1(Failure),
@@ -98,7 +100,7 @@ pub struct H2Request {
 }
 
 impl H2Request {
-    /// A request without a body.
+    /// A repeatable request without a body.
     pub fn plain(block: Vec<u8>) -> Self {
         Self { block, body: Box::default(), is_repeatable: true }
     }
@@ -107,8 +109,9 @@ impl H2Request {
 /// One HTTP/2 connection of a client, without its socket.
 pub struct H2Conn {
     pub(super) limits: Arc<Limits>,
-    /// Bytes to be written, and how many of them were written.
+    /// Bytes to be written.
     pub(super) out: Vec<u8>,
+    /// How many bytes of `out` were written.
     sent: usize,
     pub(super) reader: Reader,
     /// Open streams in the order of their identifiers, then streams that wait until the server allows another one.
@@ -131,7 +134,7 @@ pub struct H2Conn {
     pub(super) is_closing: bool,
     /// The connection cannot be used any more.
     pub(super) is_over: bool,
-    /// A stream has ended with a complete response.
+    /// The server has ended a stream, or has sent as much of a response as its receiver needs.
     pub(super) has_served: bool,
     /// The last stream that the server processes, according to GOAWAY. A later GOAWAY can only lower it.
     pub(super) last_processed: Option<u32>,
@@ -155,7 +158,7 @@ pub(super) struct Stream {
     body_left: u64,
     /// Bytes of the body received so far.
     pub(super) received: u64,
-    /// Total size of the stream's frames so far.
+    /// Total size of the stream's received frames so far.
     pub(super) wire: u64,
     /// The send window of the stream minus the initial one: what the server added by WINDOW_UPDATE frames, minus what
     /// was sent.
@@ -336,6 +339,7 @@ impl H2Conn {
         let mut has_sent = false;
         for stream in streams.iter_mut().filter(|stream| stream.id != WAITING) {
             let Some(unsent) = &mut stream.unsent else { continue };
+            // The other half of the output is left to replies.
             while (unsent.body_sent as usize) < unsent.body.len() && out.len() - *sent < MAX_OUT / 2 {
                 let window =
                     (i64::from(*initial_send_window) + i64::from(stream.send_delta)).clamp(0, i64::from(*send_window));
@@ -429,6 +433,7 @@ impl H2Conn {
             let fault = if stream.id == WAITING || (has_served && stream.wire == 0 && stream.is_repeatable) {
                 StreamFault::Unprocessed(failure.clone())
             } else if !self.has_settings && failure.kind == ErrorKind::Reset {
+                // The connection ended before the server's first frame was complete.
                 StreamFault::Failed(Failure::new(ErrorKind::EmptyReply, failure.message.clone()))
             } else {
                 StreamFault::Failed(failure.clone())
@@ -461,8 +466,9 @@ impl H2Conn {
     /// Enlarges a stream's window if that is worth a frame and more data is expected.
     pub(super) fn grant(&mut self, index: usize) {
         let Some(stream) = self.streams.get_mut(index) else { return };
-        let is_large_enough = stream.key.is_none() || stream.body_left().is_some_and(|left| stream.window.covers(left));
-        if stream.id == WAITING || is_large_enough || self.is_over {
+        // The stream is unwanted, or the server may already send all that it declared.
+        let needs_no_grant = stream.key.is_none() || stream.body_left().is_some_and(|left| stream.window.covers(left));
+        if stream.id == WAITING || needs_no_grant || self.is_over {
             return;
         }
         if let Some(grant) = stream.window.grant(self.max_stream_window).filter(|grant| *grant > 0) {
@@ -602,7 +608,8 @@ impl H2Conn {
 
     /// Ends the connection because of a fault of the server.
     fn stop(&mut self, fault: &ConnFault, now: Time, events: &mut dyn StreamEvents) {
-        // The server does not read the pending replies: drop them.
+        // The server does not read the pending replies: drop them. If some were written, the rest may begin in the
+        // middle of a frame, and is kept.
         if self.sent == 0 && self.out.len() > MAX_OUT {
             self.out.clear();
         }

@@ -113,8 +113,9 @@ impl ConnWindow {
     }
 }
 
-/// Limit on frames per second without content: SETTINGS, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE, empty DATA, and
-/// unknown ones. Servers normally send a handful.
+/// Limit on frames per second without content. These are all frames except DATA and CONTINUATION with content, DATA
+/// that ends a stream, HEADERS on open streams, and WINDOW_UPDATE for data that we sent. Servers normally send a
+/// handful.
 const MAX_CONTENTLESS_FRAMES: u32 = 500;
 
 /// Limits frames without content.

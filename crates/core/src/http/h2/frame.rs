@@ -1,6 +1,6 @@
 //! Frames: their header, their kinds, and the encoding of those that a client sends.
 //!
-//! Invariant: the encoded frames are within the smallest limits that a peer may have.
+//! Invariant: no encoded frame is longer than the least MAX_FRAME_SIZE that a peer may set.
 
 /// The first bytes that a client sends, before its SETTINGS.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -145,6 +145,7 @@ pub fn push_headers(out: &mut Vec<u8>, stream: u32, block: &[u8], ends_stream: b
     }
 }
 
+/// Writes a SETTINGS frame with these pairs of an identifier (see [`setting`]) and a value.
 pub fn push_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     let payload: Vec<u8> =
         settings.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();

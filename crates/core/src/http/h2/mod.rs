@@ -18,7 +18,7 @@
 //! The client advertises `HEADER_TABLE_SIZE` 0. A server may refer only to the 61 entries of the static table; the
 //! longest has 28 bytes, and a reference to anything else is a connection error. So one byte of a header block expands
 //! to at most 28 bytes of text, and decoding stops at the first field that exceeds the limit on decoded bytes (each
-//! field counts 32 bytes more, as in RFC 9113, 10.5.1). A header block that is too long is not stored: since decoding
+//! field counts 32 bytes more, as in RFC 9113, 6.5.2). A header block that is too long is not stored: since decoding
 //! has no state between blocks, the rest of it can be skipped.
 
 mod conn;

@@ -37,9 +37,10 @@ struct Frame {
     padding: u32,
     /// Bytes still to come of the fields before the content: padding length and priority.
     prefix: u8,
-    /// The first bytes of the payload of a control frame. In DATA and HEADERS frames only the length is used: it is 0
-    /// before the first byte of the payload.
+    /// The first bytes of the payload of a control frame. In SETTINGS, the bytes of an incomplete setting.
     small: [u8; 8],
+    /// How many bytes of `small` have arrived. In DATA and HEADERS frames, it only says whether the first byte of the
+    /// payload was read: 0 if it was not.
     small_len: u8,
 }
 
@@ -50,7 +51,7 @@ struct Block {
     bytes: Vec<u8>,
     /// Bytes that were skipped because the block is too long, or because its stream has ended.
     skipped: usize,
-    /// The memory charge for `bytes`, if the block is long.
+    /// The memory charge for `bytes`, if they are more than [`FREE_HEAD`].
     charge: Option<BudgetCharge>,
 }
 
@@ -160,11 +161,13 @@ impl H2Conn {
         if (is_of_connection && stream != 0) || (is_of_stream && stream == 0) {
             return fault(code::PROTOCOL_ERROR, "a frame on a stream where its kind cannot be");
         }
-        let is_active = matches!(kind, kind::DATA | kind::HEADERS | kind::RST_STREAM);
+        // "Idle" is the term of RFC 9113, 5.1 for a stream that was never opened.
         let is_idle = stream != 0 && !self.was_opened(stream);
-        if is_idle && (is_active || kind == kind::WINDOW_UPDATE) {
+        let needs_opened_stream = matches!(kind, kind::DATA | kind::HEADERS | kind::RST_STREAM | kind::WINDOW_UPDATE);
+        if is_idle && needs_opened_stream {
             return fault(code::PROTOCOL_ERROR, "a frame on a stream that was never opened");
         }
+        // The lengths of payloads are those of RFC 9113, 6.1 to 6.10.
         let has_valid_length = match kind {
             kind::PRIORITY => length == 5,
             kind::RST_STREAM | kind::WINDOW_UPDATE => length == 4,
@@ -184,6 +187,7 @@ impl H2Conn {
         let has_no_content = match kind {
             // DATA with content is limited by the windows, also on closed streams.
             kind::DATA => length == 0 && !(is_open && header.has(flag::END_STREAM)),
+            // Heads on closed streams are skipped.
             kind::HEADERS => !is_open,
             kind::CONTINUATION => length == 0,
             // The server acknowledges a body that we sent.
@@ -198,6 +202,7 @@ impl H2Conn {
         }
         let is_padded = header.has(flag::PADDED) && matches!(kind, kind::DATA | kind::HEADERS);
         let has_priority = header.has(flag::PRIORITY) && kind == kind::HEADERS;
+        // One byte for the length of the padding; five for a stream dependency and a weight.
         let prefix = u8::from(is_padded) + if has_priority { 5 } else { 0 };
         if length < u32::from(prefix) {
             return fault(code::FRAME_SIZE_ERROR, "a frame that is too short for its flags");
@@ -241,6 +246,7 @@ impl H2Conn {
             frame::push_window_update(&mut self.out, 0, grant);
         }
         let Some(open) = self.index_of(stream).and_then(|index| self.streams.get_mut(index)) else {
+            // The stream has ended, perhaps by our reset.
             let Some(stray_allowance) = self.stray_allowance.checked_sub(u64::from(length)) else {
                 let (code, kind, why) = (code::STREAM_CLOSED, ErrorKind::Protocol, "data on a stream that has ended");
                 return Err(ConnFault { code, kind, why, stream: Some(stream), is_other_protocol: false });
@@ -276,8 +282,10 @@ impl H2Conn {
                     return fault(code::PROTOCOL_ERROR, "padding that is longer than its frame");
                 }
                 if frame.header.kind == kind::DATA {
-                    self.consume_padding(frame.header.stream, frame.padding + 1)?;
-                    if frame.padding + 1 == frame.header.length && !frame.header.has(flag::END_STREAM) {
+                    // The byte with the length of the padding counts as padding too.
+                    let padding = frame.padding + 1;
+                    self.consume_padding(frame.header.stream, padding)?;
+                    if padding == frame.header.length && !frame.header.has(flag::END_STREAM) {
                         self.count_contentless_frame(frame.header.stream, now)?;
                     }
                 }
@@ -337,10 +345,11 @@ impl H2Conn {
         Ok(())
     }
 
-    /// Adds the bytes of padding back to the stream's window. Fails if most of the stream is padding.
+    /// Counts padding as consumed, and not as a part of the body. Fails if most of the stream is padding.
     fn consume_padding(&mut self, stream: u32, bytes: u32) -> Checked {
         let Some(open) = self.index_of(stream).and_then(|index| self.streams.get_mut(index)) else { return Ok(()) };
         open.window.consume_padding(bytes);
+        // The window of an unwanted stream, without a key, is not enlarged and so limits the padding.
         if open.key.is_none() || open.wire <= open.received.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
             return Ok(());
         }
@@ -437,6 +446,7 @@ impl H2Conn {
         }
         block.skipped += content.len() + block.bytes.len();
         (block.bytes, block.charge) = (Vec::new(), None);
+        // Up to twice the limit is skipped, so that only this stream fails. A longer block ends the connection.
         if block.skipped <= limit.saturating_mul(2) {
             return Ok(());
         }
@@ -500,8 +510,8 @@ impl H2Conn {
                 Ok(())
             }
             Err(HeadFault::Stream(failure)) => {
-                // If the server has already ended the stream, no reset is sent.
                 let code = if failure.kind == ErrorKind::Protocol { code::PROTOCOL_ERROR } else { code::CANCEL };
+                // If the server has already ended the stream, no reset is sent.
                 let reset = (!block.ends_stream).then_some(code);
                 self.fail_stream(index, StreamFault::Failed(failure), reset, now, events);
                 Ok(())
@@ -545,11 +555,12 @@ impl H2Conn {
                 }
                 self.initial_send_window = value;
             }
+            // The range of RFC 9113, 6.5.2.
             setting::MAX_FRAME_SIZE if !(16_384..=16_777_215).contains(&value) => {
                 return fault(code::PROTOCOL_ERROR, "a maximum frame size that is not allowed");
             }
-            // Unknown settings are ignored. Limits on what we send have no effect, because all our frames are within
-            // the smallest limits.
+            // All others are ignored: our frames fit into the least MAX_FRAME_SIZE, our encoder has no dynamic table,
+            // MAX_HEADER_LIST_SIZE is advisory, and unknown settings have no meaning.
             _ => {}
         }
         Ok(())
