@@ -71,7 +71,7 @@ const STATIC: [(&[u8], &[u8]); 61] = [
     (b"www-authenticate", b""),
 ];
 
-/// Bytes that each field adds to the size of its name and value (RFC 9113, 10.5.1).
+/// Bytes that each field adds to the size of its name and value (RFC 9113, 6.5.2).
 pub const FIELD_OVERHEAD: usize = 32;
 
 /// Why a header block could not be decoded.
@@ -86,8 +86,9 @@ pub enum HpackError {
 /// At the start of a header block: sets the size of the dynamic table to 0.
 pub const EMPTY_TABLE: u8 = 0x20;
 
-/// First bits of a field that is an entry of the static table, and of a literal that must never be indexed.
+/// First bit of a field that is an entry of the static table.
 const INDEXED: u8 = 0x80;
+/// First bits of a literal that must never be indexed, not even by a proxy.
 const NEVER_INDEXED: u8 = 0x10;
 
 /// Decodes a header block and calls back with the name and value of each field, in order.
@@ -113,8 +114,8 @@ pub fn decode(block: &[u8], limit: usize, mut on_field: impl FnMut(&[u8], &[u8])
         let (name, value): (&[u8], &[u8]) = if first & INDEXED != 0 {
             static_entry(input.integer(7)?)?
         } else {
-            // A literal with incremental indexing does not fit into a table of 0 bytes, so all literals are treated
-            // alike.
+            // A literal with incremental indexing (0x40) does not fit into a table of 0 bytes. So it differs from other
+            // literals only in the bits of its first integer.
             let prefix = if first & 0x40 != 0 { 6 } else { 4 };
             let name = match input.integer(prefix)? {
                 0 => input.string(&mut name_text, room)?,
@@ -147,7 +148,7 @@ impl<'a> Input<'a> {
         Ok(*first)
     }
 
-    /// An integer with a prefix of this many bits (RFC 7541, 5.1), below 2^28.
+    /// An integer with a prefix of this many bits (RFC 7541, 5.1). Integers of more than five bytes are refused.
     fn integer(&mut self, prefix: u8) -> Result<u32, HpackError> {
         let mask = (1_u32 << prefix) - 1;
         let mut value = u32::from(self.byte()?) & mask;
@@ -392,6 +393,8 @@ mod tests {
             let bits = CODE_BITS[symbol];
             code <<= bits - last;
             last = bits;
+            // The code, then ones up to 40 bits: the last five bytes of the integer. The string ends with the code's
+            // last byte.
             let padded = (code << (40 - bits)) | ((1 << (40 - bits)) - 1);
             let length = usize::from(bits).div_ceil(8);
             let mut text = Vec::new();
@@ -405,6 +408,8 @@ mod tests {
     #[test]
     fn bad_huffman_strings_are_refused() {
         let mut text = Vec::new();
+        // Eight bits of padding; the end-of-string symbol with ones after it; padding of zeros; eleven bits of padding;
+        // the end-of-string symbol with zeros after it.
         for coded in [&[0xff][..], &[0xff, 0xff, 0xff, 0xff], &[0x00], &[0x1f, 0xff], &[0xff, 0xff, 0xff, 0xfc]] {
             text.clear();
             assert!(huffman_decode(coded, &mut text, 100).is_err(), "{coded:x?}");

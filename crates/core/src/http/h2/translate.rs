@@ -73,7 +73,7 @@ fn malformed(why: &'static str) -> HeadFault {
     HeadFault::Stream(Failure::new(ErrorKind::Protocol, why))
 }
 
-/// Decodes the head of a response. `limit` counts decoded bytes as RFC 9113, 10.5.1.
+/// Decodes the head of a response. `limit` is that of [`hpack::decode`].
 pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadFault> {
     let mut status = None;
     let mut text = Vec::with_capacity(block.len() * 2 + 64);
@@ -118,7 +118,7 @@ pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadF
     if let Some(status_digits) = text.get_mut(9..12) {
         status_digits.copy_from_slice(format!("{status:03}").as_bytes());
     }
-    // A response without a body may have this field too. It then does not say how many bytes follow.
+    // A response without a body may have a content-length too. It then does not say how many bytes follow.
     let has_body = status >= 200 && status != 204 && status != 304;
     Ok(ResponseHead { status, text, content_length: content_length.filter(|_| has_body) })
 }
@@ -142,7 +142,7 @@ fn status_code(value: &[u8]) -> Option<u16> {
     Some([first, second, third].iter().fold(0, |code, digit| code * 10 + u16::from(**digit - b'0')))
 }
 
-/// The number that the value consists of; `None` if it has other characters than digits.
+/// The number that the value consists of; `None` if it has other characters than digits, or is too large.
 fn parse_digits(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
