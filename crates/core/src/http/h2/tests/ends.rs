@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::*;
 
+/// A reference to entry 62, the first one after the static HPACK table.
+const INDEX_62: u8 = 0xbe;
+
 #[test]
 fn connection_errors_are_answered_with_goaway() {
     let ok = [(":status", "200")];
@@ -30,19 +33,19 @@ fn connection_errors_are_answered_with_goaway() {
         ),
         (
             "a lone CONTINUATION",
-            Server::new().frame(kind::CONTINUATION, flag::END_HEADERS, 1, &[0x88]),
+            Server::new().frame(kind::CONTINUATION, flag::END_HEADERS, 1, &[STATUS_200]),
             code::PROTOCOL_ERROR,
         ),
         (
             "an interrupted header block",
-            Server::new().frame(kind::HEADERS, 0, 1, &[0x88]).frame(kind::PING, 0, 0, &[0; 8]),
+            Server::new().frame(kind::HEADERS, 0, 1, &[STATUS_200]).frame(kind::PING, 0, 0, &[0; 8]),
             code::PROTOCOL_ERROR,
         ),
         ("padding over the end", Server::new().frame(kind::DATA, flag::PADDED, 1, &[9, 0, 0]), code::PROTOCOL_ERROR),
         ("padding without length", Server::new().frame(kind::DATA, flag::PADDED, 1, &[]), code::FRAME_SIZE_ERROR),
         (
             "an index beyond the HPACK tables",
-            Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &[0x88, 0xbe]),
+            Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &[STATUS_200, INDEX_62]),
             code::COMPRESSION_ERROR,
         ),
     ];
@@ -51,6 +54,7 @@ fn connection_errors_are_answered_with_goaway() {
         let Some(Event::Failed(0, fault)) = events.last() else { panic!("{name}: {events:?}") };
         assert_eq!(kind_of(fault.clone()), ErrorKind::Protocol, "{name}");
         let last = out.last().unwrap();
+        // The payload of GOAWAY: the last stream (four bytes), then the error code.
         assert_eq!((last.0, &last.3[4..]), (kind::GOAWAY, &expected.to_be_bytes()[..]), "{name}");
     }
 }
@@ -89,7 +93,7 @@ fn streams_after_the_last_one_of_goaway_are_unprocessed() {
         assert_eq!(matches!(fault, StreamFault::Failed(_)), !is_http1);
     }
     let mut conn = conn();
-    conn.feed(&Server::new().frame(kind::GOAWAY, 0, 0, &goaway(0, 0)).0, NOW, &mut Events::default());
+    conn.feed(&Server::new().frame(kind::GOAWAY, 0, 0, &goaway(0, code::NO_ERROR)).0, NOW, &mut Events::default());
     drain_output(&mut conn);
     assert!(!conn.accepts());
     assert_eq!(conn.step(), Step::Done);

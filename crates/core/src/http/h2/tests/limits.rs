@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::http::h2::conn::Stream;
 
+/// `accept-encoding: gzip, deflate`, the longest entry of the static HPACK table.
+const LONGEST_ENTRY: u8 = 0x90;
+
 #[test]
 fn floods_end_the_connection() {
     let flood = |frame: &dyn Fn(Server) -> Server| (0..1_000).fold(Server::new(), |server, _| frame(server));
@@ -32,7 +35,7 @@ fn floods_end_the_connection() {
     assert_eq!(kind_of(failure(&empty)), ErrorKind::Protocol);
     let padded = (0..1_000).fold(head, |server, _| server.frame(kind::DATA, flag::PADDED, 1, &[2, 0, 0]));
     assert_eq!(kind_of(failure(&padded)), ErrorKind::Protocol);
-    let open_block = Server::new().frame(kind::HEADERS, 0, 1, &[0x88]);
+    let open_block = Server::new().frame(kind::HEADERS, 0, 1, &[STATUS_200]);
     let continued = (0..1_000).fold(open_block, |server, _| server.frame(kind::CONTINUATION, 0, 1, b""));
     assert_eq!(kind_of(failure(&continued)), ErrorKind::Protocol);
     // The same number of frames over some seconds is not a flood.
@@ -55,6 +58,7 @@ fn replies_that_the_server_does_not_read_are_bounded() {
     let mut second = 0;
     while conn.accepts() {
         second += 1;
+        // Fewer than the limit on frames without content per second.
         for _ in 0..400 {
             conn.feed(
                 &Server::without_settings().frame(kind::PING, 0, 0, &[0; 8]).0,
@@ -76,7 +80,7 @@ fn header_blocks_are_limited() {
     assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
     assert!(out.iter().any(|frame| frame.0 == kind::RST_STREAM) && out.iter().all(|frame| frame.0 != kind::GOAWAY));
     // Many short references: the decoded bytes count.
-    let bomb = [&[0x88][..], &[0x90; 2_000]].concat();
+    let bomb = [&[STATUS_200][..], &[LONGEST_ENTRY; 2_000]].concat();
     let (events, _) = exchange_requests(1, &Server::new().frame(kind::HEADERS, flag::END_HEADERS, 1, &bomb));
     assert!(matches!(&events[..], [Event::Failed(0, fault)] if kind_of(fault.clone()) == ErrorKind::HeaderTooLarge));
     // Endless CONTINUATION: the connection is ended, and little was stored.
@@ -84,9 +88,13 @@ fn header_blocks_are_limited() {
     let mut events = Events::default();
     conn.open(0, request());
     drain_output(&mut conn);
-    conn.feed(&Server::new().frame(kind::HEADERS, 0, 1, &[0x88]).0, NOW, &mut events);
+    conn.feed(&Server::new().frame(kind::HEADERS, 0, 1, &[STATUS_200]).0, NOW, &mut events);
     for _ in 0..100 {
-        conn.feed(&Server::without_settings().frame(kind::CONTINUATION, 0, 1, &[0x90; 1_000]).0, NOW, &mut events);
+        conn.feed(
+            &Server::without_settings().frame(kind::CONTINUATION, 0, 1, &[LONGEST_ENTRY; 1_000]).0,
+            NOW,
+            &mut events,
+        );
         assert!(conn.heap_bytes() < 20_000, "{}", conn.heap_bytes());
     }
     assert!(
@@ -101,6 +109,7 @@ fn padding_does_not_count_as_body_but_has_a_limit() {
     let mut events = Events::default();
     conn.open(0, request());
     conn.feed(&Server::new().headers(0, 1, &[(":status", "200")]).0, NOW, &mut events);
+    // The length of the padding, the content, and the padding.
     let padded = |content: usize| [&[255][..], &vec![b'x'; content], &[0; 255]].concat();
     for _ in 0..190 {
         conn.feed(&Server::without_settings().frame(kind::DATA, flag::PADDED, 1, &padded(1_000)).0, NOW, &mut events);
@@ -115,14 +124,16 @@ fn padding_does_not_count_as_body_but_has_a_limit() {
     let mut sent = 0;
     while conn.accepts() && sent < 1 << 22 {
         conn.feed(&Server::without_settings().frame(kind::DATA, flag::PADDED, 3, &padded(1)).0, NOW, &mut events);
-        sent += 257;
+        sent += padded(1).len();
     }
+    // The frames may take 1 MiB and twice the body. The body is a tiny part of them.
     assert!(sent < 3 << 20, "{sent} bytes");
 }
 
 #[test]
 fn many_heads_on_a_closed_stream_end_the_connection() {
     let mut server = Server::new().page(1, b"x");
+    // More than the limit on frames without content per second.
     for _ in 0..600 {
         server = server.frame(kind::HEADERS, flag::END_HEADERS, 1, &[]);
     }
@@ -171,6 +182,7 @@ fn windows_are_granted_as_the_body_is_consumed() {
 
 #[test]
 fn the_connection_window_is_granted_as_bytes_arrive() {
+    // The least window: it is raised to the default of HTTP/2, 65,535 bytes.
     let mut conn = H2Conn::new(limits(), 0, NOW);
     let mut events = Events { is_paused: true, ..Events::default() };
     for key in 0..10 {

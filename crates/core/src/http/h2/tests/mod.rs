@@ -12,7 +12,7 @@ use crate::http::conn::{Limits, Step};
 use crate::outcome::ErrorKind;
 use crate::time::Time;
 
-/// Events of the streams, in order. Consecutive data of one stream is joined.
+/// An event of a stream, with the stream's key. Consecutive data of one stream is joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Event {
     Head(u32, String),
@@ -58,10 +58,14 @@ impl StreamEvents for Events {
 
 const NOW: Time = Time::from_micros(7_000_000);
 
+/// `:status: 200` as an entry of the static HPACK table.
+const STATUS_200: u8 = 0x88;
+
 fn limits() -> Arc<Limits> {
     Arc::new(Limits { max_head: 4_096, max_wire: 200_000, ..Limits::default() })
 }
 
+/// A new connection with a receive window of 1 MiB.
 fn conn() -> H2Conn {
     H2Conn::new(limits(), 1 << 20, NOW)
 }
@@ -95,6 +99,7 @@ impl Server {
         self
     }
 
+    /// A whole header block in one frame. END_HEADERS is added to `flags`.
     fn headers(self, flags: u8, stream: u32, fields: &[(&str, &str)]) -> Self {
         self.frame(kind::HEADERS, flags | flag::END_HEADERS, stream, &block(fields))
     }
@@ -271,6 +276,7 @@ fn requests_wait_while_the_server_allows_no_stream() {
 fn interim_heads_continuations_padding_priority_and_trailers_are_parsed() {
     let fields = block(&[(":status", "200"), ("x-long", &"v".repeat(300))]);
     let (first, rest) = fields.split_at(100);
+    // The length of the padding, a stream dependency with a weight, a part of the header block, and the padding.
     let padded = [&[3][..], &[0, 0, 0, 0, 9], first, &[0; 3]].concat();
     let server = Server::new()
         .headers(0, 1, &[(":status", "103"), ("link", "</a>")])
@@ -280,6 +286,7 @@ fn interim_heads_continuations_padding_priority_and_trailers_are_parsed() {
         .frame(kind::PRIORITY, 0, 1, &[0, 0, 0, 0, 1])
         .frame(kind::DATA, flag::PADDED, 1, b"\x04body....")
         .frame(0xee, 0xff, 1, b"an unknown frame")
+        // Another unknown frame, empty and not on a stream.
         .frame(0xef, 0, 0, b"")
         .frame(kind::DATA, flag::PADDED, 1, b"\x00")
         .headers(flag::END_STREAM, 1, &[("x-checksum", "1")]);

@@ -126,7 +126,8 @@ fn window_updates_for_a_body_are_not_a_flood() {
         }
     }
     assert_eq!(events.all, []);
-    // Window updates without data that we sent are a flood.
+    // Window updates without data that we sent are a flood. About 16,384 more are allowed, one for each KiB of the
+    // body.
     for _ in 0..40_000 {
         conn.feed(&update(0, 1), NOW, &mut events);
     }
