@@ -53,7 +53,8 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().expect("writing to memory cannot fail")
 }
 
-/// A session with this many jobs that has received the server's settings.
+/// A session with this many jobs that has received the server's settings. The streams are 1, 3, 5 and so on, for the
+/// jobs with the slots 0, 1, 2 and so on.
 fn multiplexed(jobs: u16, edit: impl FnOnce(&mut Rules)) -> Session {
     multiplexed_with((0..jobs).map(job).collect(), edit)
 }
@@ -103,6 +104,7 @@ fn push_page(out: &mut Vec<u8>, stream: u32, body: &[u8]) {
     }
 }
 
+/// The payload of GOAWAY: the last stream that is processed, and an error code (0: no error).
 fn goaway(last: u32, code: u32) -> Vec<u8> {
     [last.to_be_bytes(), code.to_be_bytes()].concat()
 }
@@ -221,6 +223,7 @@ fn limits_and_timeouts_are_those_of_http1() {
     let cut = visit(&mut session);
     assert_eq!((cut.facts.bytes_body, cut.facts.truncated), (1_000, Some(Truncated::Length)));
     let sent = write_all(&mut session);
+    // The start of a frame: the length of the payload in three bytes, then the kind.
     assert!(sent.windows(4).any(|bytes| bytes == [0, 0, 4, frame::kind::RST_STREAM]), "{sent:?}");
     // The other stream has its own timeout, whatever else arrives on the connection.
     let mut now = Time::ZERO;
@@ -336,6 +339,7 @@ fn continuous_input_does_not_suspend_deadlines() {
         write_all(&mut session);
         if let Some(Completed::Visit(visit)) = session.finished(now) {
             assert_eq!(visit.facts.error.as_ref().map(|error| error.kind), Some(ErrorKind::TimeoutFirstByte));
+            // The timeout is 3 s. Continuous input delays its check by up to 2 s.
             assert!((3..=5).contains(&second), "{second}");
             return;
         }
@@ -393,8 +397,8 @@ fn results_do_not_depend_on_how_the_bytes_are_split_into_reads() {
         frame::push(out, frame::kind::DATA, flags, stream, &vec![b'x'; length]);
     };
     let end = frame::flag::END_STREAM;
-    let small = |out: &mut Vec<u8>, stream| {
-        // Small pieces beyond the limit of 1,000 bytes.
+    // Small pieces beyond the limit of 1,000 bytes.
+    let push_excess = |out: &mut Vec<u8>, stream| {
         for _ in 0..700 {
             frame::push(out, frame::kind::DATA, 0, stream, b"excess");
         }
@@ -417,7 +421,7 @@ fn results_do_not_depend_on_how_the_bytes_are_split_into_reads() {
         ("many small frames beyond the limit", &|out| {
             push_head(out, 1, &ok);
             data(out, 0, 1, 990);
-            small(out, 1);
+            push_excess(out, 1);
             data(out, end, 1, 1);
         }),
         ("beyond the limit, then a reset", &|out| {
@@ -457,6 +461,7 @@ fn results_do_not_depend_on_how_the_bytes_are_split_into_reads() {
         for _ in 0..40 {
             let largest = 1 << (random % 13);
             let size = || {
+                // A linear congruential generator. Its higher bits are used, because they are more random.
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) as usize % largest + 1
             };
@@ -519,7 +524,8 @@ fn a_form_on_a_lost_connection_is_not_sent_again() {
     session.closed(Time::ZERO);
     let lost = visit(&mut session);
     assert_eq!(lost.facts.outcome, Outcome::Failed);
-    let verdict = crate::schedule::retry::judge(&lost, 1, 5, Duration::from_secs(1));
+    let (tries, max_tries, wait) = (1, 5, Duration::from_secs(1));
+    let verdict = crate::schedule::retry::judge(&lost, tries, max_tries, wait);
     assert!(matches!(verdict, crate::schedule::retry::RetryVerdict::GiveUp));
     // A request for a page in the same situation is retried.
     let mut session = idle();

@@ -46,7 +46,8 @@ const BACKPRESSURE_POLL: Duration = Duration::from_millis(50);
 /// Identifies a connection by lane and slot: a lane has at most one connection per slot.
 pub type SlotKey = (LaneId, u32);
 
-/// Flag in the slot number of connections that several jobs of an origin share.
+/// Flag in the slot number of connections that several jobs of an origin share. The port is in the bits below it, where
+/// other connections have the slot of their job.
 const SHARED: u32 = 1 << 16;
 
 /// The slot of a job's connection. Jobs that may share a connection use one slot per port, in place of their own.

@@ -23,7 +23,7 @@ use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 const STREAM_CAPACITY: usize = 1 << 10;
 
 /// How often an unprocessed request is sent again without counting as an attempt, if its connection processed no
-/// request at all. Without this condition there is no limit, because servers may limit the requests per connection.
+/// request at all. If the connection processed some, there is no limit: servers may limit the requests per connection.
 const MAX_UNPROCESSED: u8 = 3;
 
 /// The receive window of a stream is at most one 64th of the budget for bodies. With a concurrency above 32 it is
@@ -42,7 +42,8 @@ pub(super) struct Streams {
     tls: Option<Box<Tls>>,
     peer: Option<std::net::IpAddr>,
     limits: Arc<Limits>,
-    /// The deadline for writing pending bytes while there are no streams; otherwise the streams have deadlines.
+    /// The deadline for writing pending bytes while there are no streams; [`Time::NEVER`] otherwise, because streams
+    /// have deadlines of their own.
     flush_by: Time,
     streams: StreamTable,
     /// Keys of streams whose requests are not written yet.
@@ -194,7 +195,8 @@ impl Streams {
         } else if self.streams.count == 0 && !self.h2.accepts() {
             Step::Done
         } else if self.h2.is_over() || !self.may_read() {
-            // The remaining responses, which were received, wait for memory, or an incomplete header block does.
+            // The connection is over, and responses that have arrived wait for memory. Or an incomplete header block
+            // waits for memory.
             Step::Pause
         } else {
             Step::Read
@@ -266,6 +268,7 @@ impl Streams {
                     }
                     match tls.read(&mut rest) {
                         Ok(true) => {}
+                        // Nothing was consumed.
                         Ok(false) => break,
                         Err(failure) => {
                             h2.broke(&failure, now, streams);
@@ -381,11 +384,12 @@ impl Streams {
             }
             let Some(stream) = self.streams.get(key) else { continue };
             if !stream.page.reserve_links() {
+                // The memory budget has no room for the links of the page now.
                 stream.is_paused = true;
                 self.streams.resume_by(now + BACKPRESSURE_POLL);
                 continue;
             }
-            // If the HTTP/2 connection reported the end of the stream, it has removed it, and this does nothing.
+            // After the end of the stream, the HTTP/2 connection has already removed it. Then `cancel` does nothing.
             let wire = self.h2.cancel(key, now);
             let Some((stream, end)) = self.streams.remove(key) else { continue };
             let end = end.unwrap_or(StreamEnd { key, wire, fault: None });
@@ -456,8 +460,8 @@ impl StreamTable {
         self.ends.iter().find(|end| end.key == key)
     }
 
-    /// Records that a stream ended. The first fault counts.
-    fn note_end(&mut self, key: u32, wire: u64, fault: Option<StreamFault>) {
+    /// Marks a stream as ended. If it is marked several times, the first fault and the last size are kept.
+    fn mark_ended(&mut self, key: u32, wire: u64, fault: Option<StreamFault>) {
         if self.get(key).is_none() {
             return;
         }
@@ -498,10 +502,11 @@ impl StreamTable {
 impl StreamEvents for StreamTable {
     fn head(&mut self, key: u32, head: &[u8], now: Time) {
         let Some(stream) = self.get(key) else { return };
+        // 421 Misdirected Request: the server does not serve this origin on this connection.
         if head.starts_with(b"HTTP/1.1 421") && stream.may_fall_back {
             let failure = Failure::new(ErrorKind::Protocol, "421: not on this connection");
             let wire = 0;
-            self.note_end(key, wire, Some(StreamFault::Http1(failure)));
+            self.mark_ended(key, wire, Some(StreamFault::Http1(failure)));
         } else {
             stream.page.catching_panics(&mut stream.conn, |conn, page| {
                 conn.feed_some(head, now, page);
@@ -531,7 +536,7 @@ impl StreamEvents for StreamTable {
         let awaits_end = is_complete && stream.conn.is_whole() && !stream.conn.is_head_response_complete();
         let is_satisfied = has_ended || (stream.conn.step() == Step::Done && !awaits_end);
         if is_satisfied {
-            self.note_end(key, wire, None);
+            self.mark_ended(key, wire, None);
         }
         is_satisfied
     }
@@ -541,11 +546,11 @@ impl StreamEvents for StreamTable {
     }
 
     fn end(&mut self, key: u32, wire: u64, _now: Time) {
-        self.note_end(key, wire, None);
+        self.mark_ended(key, wire, None);
     }
 
     fn failed(&mut self, key: u32, wire: u64, fault: StreamFault, _now: Time) {
-        self.note_end(key, wire, Some(fault));
+        self.mark_ended(key, wire, Some(fault));
     }
 }
 
@@ -565,8 +570,8 @@ impl Stream {
         if self.is_waiting { self.page.deadline() } else { self.conn.deadline() }
     }
 
-    /// Processes bytes of the body until the decode slice is used up, and keeps the rest. Returns how many bytes were
-    /// consumed.
+    /// Processes bytes of the body, but at most one slice of decoded output (see [`Conn::feed_some`]), and keeps the
+    /// rest. Returns how many bytes were consumed.
     fn feed_slice(&mut self, bytes: &[u8], now: Time) -> usize {
         let mut used = bytes.len();
         self.page.catching_panics(&mut self.conn, |conn, page| {
@@ -603,7 +608,7 @@ impl Stream {
     }
 
     /// The result of a stream that has ended: a visit, or its job to be sent again. `has_processed`: the server has
-    /// processed any request of the connection.
+    /// processed at least one request of the connection.
     fn into_result(
         self: Box<Self>,
         end: StreamEnd,

@@ -21,10 +21,11 @@ pub(super) struct Undecided {
     pub(super) page: Option<Page>,
     /// The other jobs, which wait for the result of the handshake.
     pub(super) queue: Vec<Page>,
-    /// Bytes that arrived after the handshake.
+    /// Received bytes after the end of the handshake. They are passed on to the selected protocol.
     pub(super) rest: Vec<u8>,
     pub(super) slot: SlotKey,
     pub(super) key: ConnKey,
+    /// HTTP/1.1 is not allowed (`--http 2`).
     is_http2_required: bool,
 }
 
