@@ -33,6 +33,8 @@ const MAX_CONCURRENCY: usize = 2_000_000;
 const MAX_PER_HOST: usize = u16::MAX as usize;
 /// The least value of `--max-head`. Legitimate response heads can be this large.
 const MIN_HEAD: u64 = 512;
+/// The least value of `--max-url`. A shorter limit would reject nearly all URLs.
+const MIN_URL: usize = 16;
 /// The least value of `--max-memory`. The state of a single host needs this much memory.
 const MIN_MEMORY: u64 = 32 << 10;
 
@@ -76,6 +78,7 @@ impl Config {
         let root_hosts = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
         let resolve_hosts = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
         let mut named_hosts = HashSet::new();
+        // With `allow_private` the set is not needed.
         for (host, port) in root_hosts.chain(resolve_hosts).filter(|_| !self.allow_private) {
             named_hosts.get_or_insert_with(&HostPort(host, port), |_| (host.into(), port));
         }
@@ -125,6 +128,7 @@ impl Config {
             can_multiplex: self.engine != EngineName::Threads,
             proxies: match environment.proxies {
                 Some(proxies) => proxies,
+                // Without environment variables.
                 None => Proxies::new(self.proxy.as_deref(), |_| None)?,
             },
             resolve: self.resolve.clone(),
@@ -240,6 +244,7 @@ impl Config {
             ("timeout", self.timeout),
             ("connect-timeout", self.connect_timeout),
             ("idle-timeout", self.idle_timeout),
+            // If it is not set, any valid value will do.
             ("max-time", self.max_time.unwrap_or(Span::from_secs(1))),
         ];
         for (key, span) in spans {
@@ -271,11 +276,11 @@ impl Config {
         if self.max_bytes == Some(Size(0)) {
             return Err(Self::error("max-bytes", 0, "write a size such as 500K, 10M or 1G"));
         }
-        if !(16..=url::MAX_URL_LEN).contains(&self.max_url) {
+        if !(MIN_URL..=url::MAX_URL_LEN).contains(&self.max_url) {
             return Err(Self::error(
                 "max-url",
                 self.max_url,
-                format!("write a number from 16 to {}", url::MAX_URL_LEN),
+                format!("write a number from {MIN_URL} to {}", url::MAX_URL_LEN),
             ));
         }
         if self.cert.is_some() != self.key.is_some() {
@@ -424,8 +429,8 @@ fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// The limits on connections to one host and to one address. `per_host` and `per_ip` are the values that the user gave.
-/// Without them, the limits depend on the pace.
+/// The limits on requests in flight to one host and to one address. `per_host` and `per_ip` are the values that the
+/// user gave. Without them, the limits depend on the pace.
 pub(super) fn widths(
     pace: Pace,
     concurrency: usize,

@@ -71,7 +71,7 @@ pub struct Config {
     // Pace
     #[serde(alias = "max-tasks")]
     pub concurrency: usize,
-    /// Default: 6, or `concurrency` with pace `full`.
+    /// Default: 6, or `concurrency` with pace `full`. With pace `gentle` it is always 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_host: Option<usize>,
     /// Default: 12, or `per_host` if that is more. 0 is unlimited.
@@ -147,12 +147,12 @@ pub struct Config {
     // Extract
     /// Fields to extract from pages: `NAME=SELECTOR`.
     pub extract: Vec<String>,
-    /// A file of such rules, with types and items.
+    /// A file of rules for extraction, which can also have types and items.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extract_file: Option<PathBuf>,
-    /// Records include the main text.
+    /// Records include the main text of the page.
     pub text: bool,
-    /// Records include the main text as Markdown.
+    /// Records include the main text of the page as Markdown.
     pub markdown: bool,
 
     #[serde(skip_serializing_if = "Option::is_none")]

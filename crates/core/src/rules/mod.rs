@@ -40,7 +40,7 @@ pub use value::{
 pub struct Rules {
     // Where
     pub roots: Vec<Root>,
-    /// Fingerprints of the https candidates of roots without a scheme. A set, because there may be very many roots.
+    /// Hashes of the https candidates of roots without a scheme. A set, because there may be very many roots.
     pub guesses: HashSet<u64>,
 
     // Scope
@@ -75,9 +75,9 @@ pub struct Rules {
     pub pace: Pace,
     /// Limit on requests in flight, over all hosts. At least 1.
     pub concurrency: usize,
-    /// Limit on connections to one host name: at least 1, at most `concurrency`.
+    /// Limit on requests in flight to one host name: at least 1, at most `concurrency`.
     pub per_host: usize,
-    /// Limit on connections to one address; `None` is unlimited.
+    /// Limit on requests in flight to one IP address; `None` is unlimited.
     pub per_ip: Option<usize>,
     /// `--per-host` and `--per-ip` as the user gave them. Without them, the limits depend on the pace.
     given_widths: (Option<usize>, Option<usize>),
@@ -180,7 +180,8 @@ pub struct Rules {
     /// The right to start requests.
     pub lease: Lease,
 
-    /// The secret random key of this run, for fingerprints in memory and for the identifiers of archive records.
+    /// The secret random key for fingerprints and for the identifiers of archive records. A crawl with a directory or
+    /// in a fleet uses the key that is stored there.
     pub fingerprint_key: u64,
 }
 
@@ -242,7 +243,7 @@ impl Rules {
         self.root_origins.contains(&url.origin())
     }
 
-    /// The addresses that `--resolve` gives for this host and port. As in curl, it does not affect other ports of the
+    /// The addresses that `--resolve` gives for this host and port. As in curl, they do not apply to other ports of the
     /// host.
     pub fn given_addresses(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
         let host = host.trim_end_matches('.');

@@ -95,6 +95,7 @@ impl FromStr for Span {
         }
         let mut rest = text;
         let mut total = Duration::ZERO;
+        // An empty text enters the loop too, and fails there.
         while !rest.is_empty() || text.is_empty() {
             let (number, unit, after) =
                 number_and_unit(rest).ok_or_else(|| bad(format!("{text:?} is not a duration")))?;
@@ -151,6 +152,7 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let bad = |problem: String| BadValue::new(problem, Self::FORM);
         let (number, unit, after) = number_and_unit(text).ok_or_else(|| bad(format!("{text:?} is not a size")))?;
+        // `KB` and `KiB` mean the same as `K`.
         let letter = unit.strip_suffix(['b', 'B']).unwrap_or(unit);
         let letter = if letter.len() == 2 { letter.strip_suffix('i').unwrap_or(letter) } else { letter };
         let factor = Self::UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(letter));
@@ -199,6 +201,7 @@ impl FromStr for Rate {
             _ => return Err(bad()),
         };
         let per_second = number / seconds;
+        // Faster than any crawl. A number with very many digits would be infinite.
         if per_second > 0.0 && per_second <= 1e9 { Ok(Self { per_second }) } else { Err(bad()) }
     }
 }
@@ -297,7 +300,7 @@ impl fmt::Debug for HeaderLine {
     }
 }
 
-/// A name and a password for the origins of the roots: `NAME:PASSWORD`.
+/// A name and a password: `NAME:PASSWORD`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     name: Box<str>,
@@ -385,7 +388,7 @@ pub struct Login {
     pub bearer: Option<Bearer>,
 }
 
-/// An address to use for a host name instead of a DNS lookup: `HOST:PORT:ADDR`, as in curl.
+/// Addresses to use for a host name instead of a DNS lookup: `HOST:PORT:ADDR` or `HOST:PORT:ADDR,ADDR`, as in curl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolve {
     /// In normal form, as in a [`Url`].
