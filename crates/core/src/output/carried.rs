@@ -31,8 +31,8 @@ const EXCHANGE_FIELDS: [&str; 21] = [
     "headers",
 ];
 
-/// Adds fields of an earlier record to `line`, a record with its line feed: those that describe the page and are missing
-/// in `line`.
+/// Adds fields of an earlier record to `line`, which is a record with its line feed. The added fields are those that
+/// describe the page and that `line` does not have.
 pub fn add_missing_fields(line: &mut Vec<u8>, earlier_bytes: &[u8]) {
     let record = |bytes: &[u8]| serde_json::from_slice::<Map<String, Value>>(bytes).ok();
     let (Some(own), Some(mut earlier)) = (record(line), record(earlier_bytes)) else { return };

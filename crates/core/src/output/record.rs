@@ -28,7 +28,7 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// The wall-clock time. The Unix epoch if it is out of range.
+    /// The wall-clock time; the Unix epoch if that time is out of range.
     pub fn at(self, time: Time) -> jiff::Timestamp {
         let micros = self.start.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
         jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
@@ -44,11 +44,12 @@ impl WallClock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarcLocation {
     pub file: String,
-    /// The start of the record in the file.
+    /// The start of the WARC record of the response in the file.
     pub offset: u64,
-    /// The compressed length of the record.
+    /// The compressed length of this WARC record.
     pub length: u64,
-    /// Where the body is, if it is not in this record: the response was a 304, or the same body was archived before.
+    /// Where the body is, if it is not in this WARC record: the response was a 304, or the same body was archived
+    /// before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<WarcPayload>>,
 }
@@ -208,6 +209,7 @@ struct Digest<'a>(&'a [u8; 32]);
 impl Serialize for Digest<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const HEX: &[u8; 16] = b"0123456789abcdef";
+        // Seven bytes for the prefix, and two for each byte of the digest.
         let mut text = [0u8; 71];
         text[..7].copy_from_slice(b"sha256:");
         for (pair, byte) in text[7..].chunks_exact_mut(2).zip(self.0) {
@@ -258,8 +260,8 @@ impl Serialize for LinkObjects<'_> {
     }
 }
 
-/// Appends the line of a visit, with its line feed, to `out`. `key` is the fingerprint key of the crawl, and `warc` the
-/// position of the visit in the archive.
+/// Appends the record of a visit, with its line feed, to `out`. `key` is the fingerprint key of the crawl, and `warc`
+/// the position of the visit in the archive.
 pub fn encode(visit: &Visit, clock: WallClock, key: u64, warc: Option<&WarcLocation>, out: &mut Vec<u8>) {
     let has_response = visit.facts.status.is_some();
     let content = visit.findings.content.as_deref();
@@ -364,6 +366,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    /// The crawl started at 2026-01-02T03:04:05.678Z.
     const CLOCK: WallClock = WallClock { start: 1_767_323_045_678_000 };
 
     fn url(text: &str) -> Url {

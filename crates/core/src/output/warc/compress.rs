@@ -18,6 +18,7 @@ const ZSTD_LEVEL: i32 = 3;
 const GZIP_HEAD: [u8; 10] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF];
 
 thread_local! {
+    // Without the header of zlib: gzip has its own, `GZIP_HEAD`.
     static DEFLATE: RefCell<Compress> = RefCell::new(Compress::new(Compression::new(GZIP_LEVEL), false));
     static ZSTD: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
 }
@@ -34,6 +35,7 @@ pub fn compressed(pieces: &[&[u8]], compression: WarcCompression) -> Vec<u8> {
 
 fn gzip(pieces: &[&[u8]]) -> Vec<u8> {
     let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+    // An estimate of the compressed size.
     let mut out = Vec::with_capacity(512 + length / 3);
     out.extend_from_slice(&GZIP_HEAD);
     let mut crc = Crc::new();

@@ -50,7 +50,7 @@ pub struct WarcSource<'a> {
     pub truncated: Option<&'static str>,
     /// The digest of the decoded body, if known.
     pub digest: Option<[u8; 32]>,
-    /// The random key of this run, so that record ids of different crawls differ.
+    /// The random key of the crawl, so that the ids of records of different crawls differ.
     pub key: u64,
     /// Whether the exchange used HTTP/2. Request and response are in the syntax of HTTP/1.1 even then.
     pub is_http2: bool,
@@ -131,7 +131,8 @@ impl WarcExchange {
             payload: Payload {
                 sum,
                 digest: source.digest,
-                // A revisit record computes the id of the original from URL and date. For a form, that is not enough.
+                // A revisit record contains the id of the original, computed from URL and date. The id of a response to
+                // a form depends on the form too.
                 is_referable: source.truncated.is_none() && !source.payload.is_empty() && source.request_identity == 0,
             },
             url: url.into(),

@@ -54,7 +54,7 @@ impl WarcRecord {
         }
     }
 
-    /// Adds the protocol, if it differs from the syntax of the record.
+    /// Adds the protocol if it is HTTP/2. Otherwise the syntax of the record shows the protocol.
     pub fn add_protocol(&mut self, is_http2: bool) {
         if is_http2 {
             self.add_field("WARC-Protocol", "h2");
@@ -76,7 +76,8 @@ impl WarcRecord {
     }
 }
 
-/// A record id. It is derived from the key of the run and from texts such as URL and date, so it needs no random number.
+/// The id of a WARC record. It is derived from the key of the crawl and from texts such as URL and date, so it needs no
+/// random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarcId([u8; 16]);
 
@@ -86,7 +87,7 @@ impl WarcId {
         Self::new(key, &["response", url, date])
     }
 
-    /// A name-based UUID (version 5). `key` is the random key of the run.
+    /// A name-based UUID (version 5). `key` is the random key of the crawl.
     pub fn new(key: u64, parts: &[&str]) -> Self {
         let mut hash = Sha1::new();
         hash.update(key.to_le_bytes());
@@ -107,6 +108,7 @@ impl fmt::Display for WarcId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("<urn:uuid:")?;
         for (at, byte) in self.0.iter().enumerate() {
+            // The dashes of a UUID are before these bytes.
             let dash = if [4, 6, 8, 10].contains(&at) { "-" } else { "" };
             write!(f, "{dash}{byte:02x}")?;
         }

@@ -65,6 +65,7 @@ fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'stati
     form_exchange(rules, path, 0, payload, truncated)
 }
 
+/// An exchange with a plain GET if `request_identity` is 0. The path `/form` stands for a request with a body.
 fn form_exchange(
     rules: &Rules,
     path: &str,
@@ -83,9 +84,10 @@ fn form_exchange(
         head: b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n",
         payload,
         truncated,
+        // In place of a SHA-256, which no test compares with the payload.
         digest: Some([payload.len() as u8; 32]),
         key: rules.fingerprint_key,
-        is_http2: path.contains("h2"),
+        is_http2: false,
         compression: rules.archive_compression,
     };
     WarcExchange::encode(&source, rules.budget.hold())
@@ -102,7 +104,7 @@ fn a_file_has_one_kind_of_compression() {
     let mut layout = ArchiveLayout::new(&zstd);
     let (location, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None), None);
     assert_eq!((&*location.file, &*chunk.file), ("archive/00001.warc.zst", "archive/00001.warc.zst"));
-    assert!(chunk.bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]));
+    assert!(chunk.bytes.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]), "the first bytes of a zstd frame");
     // The next run has another compression, so it starts a new file.
     let mut layout = ArchiveLayout::new(&gzip);
     layout.resume([("archive/00001.warc.zst", chunk.bytes.len() as u64), ("other", 5)]);
@@ -183,6 +185,7 @@ fn digests_and_ids_have_the_form_of_the_standard() {
     assert_eq!(Sha1Sum::of(&[]).to_string(), "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ");
     assert_eq!(Sha1Sum::of(&[b"a", b"bc"]).to_string(), "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5");
     let id = WarcId::new(1, &["ab", "c"]).to_string();
+    // The digit at position 24 is the version of the UUID.
     assert!(id.starts_with("<urn:uuid:") && id.len() == 47 && id.as_bytes()[24] == b'5', "{id}");
     assert_ne!(id, WarcId::new(1, &["a", "bc"]).to_string());
     assert_ne!(id, WarcId::new(2, &["ab", "c"]).to_string());
@@ -236,6 +239,7 @@ fn an_unchanged_page_refers_to_its_archived_body() {
     let rules = rules(MAX_FILE_SIZE);
     let mut layout = ArchiveLayout::new(&rules);
     let (location, chunk) = layout.place(exchange(&rules, "/1", b"body", None), None);
+    // After the warcinfo and the request.
     let response = read_all(&chunk.bytes).swap_remove(2);
     let body = crate::output::record::WarcPayload {
         url: "https://h.example/1".into(),
@@ -247,6 +251,7 @@ fn an_unchanged_page_refers_to_its_archived_body() {
     let (location, chunk) = layout.place(exchange(&rules, "/1", b"", None), Some(body.clone()));
     assert_eq!(location.payload.as_deref(), Some(&body));
     let records = read_all(&chunk.bytes);
+    // After the request.
     let revisit = &records[1];
     assert_eq!(revisit.kind(), "revisit");
     assert_eq!(revisit.get("WARC-Refers-To"), response.get("WARC-Record-ID"));
