@@ -91,6 +91,7 @@ fn defaults() -> Vec<(&'static str, String)> {
 
 #[test]
 fn the_documented_defaults_are_those_of_the_code() {
+    // The first row of each table, its heading, is left out.
     let rows = PAGE.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| limit "));
     let rows: Vec<(&str, String)> = rows
         .map(|row| {

@@ -78,6 +78,7 @@ names! {
         DnsInvalid = "dns_invalid",
         ConnectRefused = "connect_refused",
         ConnectTimeout = "connect_timeout",
+        /// The network has no route to the host.
         Unreachable = "unreachable",
         Tls = "tls",
         TimeoutFirstByte = "timeout_first_byte",
@@ -92,6 +93,7 @@ names! {
         /// The response is not valid HTTP.
         Protocol = "protocol",
         HeaderTooLarge = "header_too_large",
+        /// The body exceeds the limit on its size.
         TooLarge = "too_large",
         /// The compressed data is invalid.
         Decode = "decode",
@@ -105,6 +107,7 @@ names! {
         BlockedPort = "blocked_port",
         /// A sitemap exceeds a limit, or defines XML entities.
         ParseLimit = "parse_limit",
+        /// The robots.txt of the host could not be fetched, so no page of the host may be fetched.
         RobotsUnreachable = "robots_unreachable",
         /// A request hook of the library's user dropped the request, or panicked.
         Hook = "hook",

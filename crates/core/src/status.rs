@@ -294,7 +294,8 @@ mod tests {
         for outcome in Outcome::ALL {
             outcomes.add(*outcome);
         }
-        assert_eq!((outcomes.total(), outcomes.fetched()), (7, 5));
+        let (all, without_robots_and_refused) = (7, 5);
+        assert_eq!((outcomes.total(), outcomes.fetched()), (all, without_robots_and_refused));
         assert!(outcomes.iter().all(|(_, count)| count == 1));
         let one: OutcomeCounts = [(Outcome::Robots, 3)].into_iter().collect();
         assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);

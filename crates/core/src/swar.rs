@@ -73,6 +73,7 @@ pub fn has_high(word: u64) -> bool {
 /// Marks all bytes that begin a kana or a Chinese character in UTF-8, U+3000 to U+9FFF.
 #[inline]
 pub fn ideograph_leads(word: u64) -> u64 {
+    // The bytes E3 to E9 have the highest bit set, and their lower bits are 63 to 69.
     let low = word & !HIGHS;
     let from_e3 = low + ONES * (0x80 - 0x63);
     let after_e9 = low + ONES * (0x80 - 0x6A);
@@ -98,6 +99,7 @@ pub const fn lower(word: u64) -> u64 {
     let from_a = low + ONES * (0x80 - b'A' as u64);
     let after_z = low + ONES * (0x7F - b'Z' as u64);
     let capital = (from_a ^ after_z) & !word & HIGHS;
+    // The mark 0x80 becomes 0x20, the bit that distinguishes lower case.
     word | capital >> 2
 }
 

@@ -22,7 +22,7 @@ use crate::time::Time;
 /// A link that is never requested (excluded by robots.txt, refused, of an unreachable host) ends as a visit too.
 #[derive(Debug)]
 pub struct Visit {
-    /// The link that was to be fetched; `tries` includes this attempt.
+    /// The link that was to be fetched. If it was requested, `tries` includes this attempt.
     pub link: Link,
     pub purpose: Purpose,
     pub facts: Facts,
@@ -109,7 +109,8 @@ pub struct KeeperPart {
     pub was_contacted_before: bool,
     /// The HTTP version of the host, if the visit shows it.
     pub http: Option<LaneHttp>,
-    /// How many concurrent streams the host allows on an HTTP/2 connection, if it sent a limit.
+    /// How many concurrent streams the host allows on the HTTP/2 connection; `u32::MAX` if it sent no limit. `None` for
+    /// HTTP/1.1, and if the host's settings did not arrive.
     pub streams: Option<u32>,
     /// How long to wait before the next request, from the header `Retry-After`.
     pub retry_after: Option<Duration>,
