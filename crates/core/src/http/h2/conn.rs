@@ -217,7 +217,8 @@ pub(super) struct ConnFault {
 }
 
 impl H2Conn {
-    /// A new connection. `window` is the receive window of the connection, and the largest one of each stream.
+    /// A new connection. `window` is the receive window of the connection, and the largest one of each stream. It is at
+    /// least [`DEFAULT_WINDOW`].
     pub fn new(limits: Arc<Limits>, window: u32, now: Time) -> Self {
         let size = window.clamp(DEFAULT_WINDOW, MAX_WINDOW);
         let mut out = Vec::with_capacity(128);

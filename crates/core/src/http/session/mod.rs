@@ -108,7 +108,8 @@ struct Idle {
 }
 
 impl Session {
-    /// Sends the first request over a new connection to `peer`. On error, returns the visit of the failed job.
+    /// Sends the first request over a new connection to `peer`. `started` is when the worker started the job, before
+    /// the connection was opened. On error, returns the visit of the failed job.
     pub fn open(job: Box<Job>, rules: &Arc<Rules>, started: Time, peer: IpAddr, now: Time) -> Result<Self, Box<Visit>> {
         let ip = target_address(&job, rules, peer);
         match new_conn(&job, rules, ip, now) {
@@ -236,6 +237,7 @@ impl Session {
         let Some(decision) = undecided.decision() else { return };
         let State::Undecided(undecided) = std::mem::replace(&mut self.0, State::Closed) else { return };
         let Undecided { conn, page, queue, rest, slot, key, .. } = *undecided;
+        // The failure of the first job was returned: the session stays closed.
         let Some(mut page) = page else { return };
         if decision == Decision::Http1 {
             page.set_http(LaneHttp::Serial);
@@ -246,6 +248,7 @@ impl Session {
                 let mut streams = Streams::new(conn, page.rules(), (slot, key), now);
                 streams.begin(page, now);
                 for mut page in queue {
+                    // Its times do not include the wait for the handshake.
                     page.restart(now);
                     streams.begin(page, now);
                 }

@@ -26,11 +26,12 @@ const STREAM_CAPACITY: usize = 1 << 10;
 /// request at all. If the connection processed some, there is no limit: servers may limit the requests per connection.
 const MAX_UNPROCESSED: u8 = 3;
 
-/// The receive window of a stream is at most one 64th of the budget for bodies. With a concurrency above 32 it is
-/// smaller, so that the full windows of all streams together take at most half of the budget.
-const BUDGET_SHARE: u64 = 64;
+/// The receive window of a stream is at most the memory budget divided by this number. With a concurrency above 32 it is
+/// smaller, so that the full windows of all streams together take at most half of the budget. [`H2Conn::new`] raises a
+/// window that is smaller than HTTP/2 allows.
+const MIN_BUDGET_DIVISOR: u64 = 64;
 /// The receive window of a stream is at most this, however large the budget is.
-const MAX_WINDOW: u64 = 1 << 20;
+const MAX_STREAM_WINDOW: u64 = 1 << 20;
 
 /// How often deadlines are checked while bytes arrive. Deadlines are then extended by this time, because bytes of the
 /// stream may be among those that are not read yet.
@@ -101,8 +102,8 @@ struct StreamEnd {
 impl Streams {
     /// Takes over a connection after its TLS handshake, if any.
     pub(super) fn new(mut conn: Conn, rules: &Rules, (slot, conn_key): (SlotKey, ConnKey), now: Time) -> Self {
-        let divisor = BUDGET_SHARE.max(2 * rules.concurrency as u64);
-        let window = (rules.budget.limit() / divisor).min(MAX_WINDOW) as u32;
+        let divisor = MIN_BUDGET_DIVISOR.max(2 * rules.concurrency as u64);
+        let window = (rules.budget.limit() / divisor).min(MAX_STREAM_WINDOW) as u32;
         let limits = Arc::clone(&rules.limits);
         Self {
             h2: H2Conn::new(Arc::clone(&limits), window, now),
@@ -126,6 +127,7 @@ impl Streams {
         let mut conn = Conn::plain(Arc::clone(&self.limits), now);
         conn.peer = self.peer;
         start_timeouts(&mut conn, &page, now);
+        // The request must not be sent at all.
         if let Some(failure) = page.refusal(now) {
             conn.refuse(failure);
         }
@@ -378,6 +380,7 @@ impl Streams {
             if stream.conn.step() != Step::Done {
                 continue;
             }
+            // Until the stream ends, data beyond the declared length could make a complete response malformed.
             let is_final = end.is_some() || stream.conn.is_head_response_complete();
             if !is_final && stream.conn.is_whole() && self.h2.wait_for_end(key, now) {
                 continue;
@@ -404,6 +407,7 @@ impl Streams {
         if was_busy && self.streams.count == 0 {
             self.expires = now + KEEP_ALIVE;
         }
+        // Later events do not postpone the deadline, hence `min`.
         let must_flush = self.streams.count == 0 && self.has_output();
         self.flush_by = if must_flush { self.flush_by.min(now + self.limits.idle) } else { Time::NEVER };
     }
