@@ -54,6 +54,8 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
 /// Whether a character must be escaped: control characters (C0, DEL, C1), line and paragraph separators, and characters
 /// that are invisible or change the writing direction. With the latter, a URL could look like another one.
 pub fn is_unsafe_char(c: char) -> bool {
+    // The property Default_Ignorable_Code_Point of Unicode, without the variation selectors U+FE00 to U+FE0F, which
+    // emoji use. In addition, the separators U+2028 and U+2029, and the annotation characters U+FFF9 to U+FFFB.
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
