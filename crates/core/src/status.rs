@@ -32,9 +32,9 @@ pub struct Status {
     pub queued: u64,
     /// Bytes received, robots.txt and sitemaps included.
     pub bytes: u64,
-    /// The rate over the last few seconds.
+    /// Pages a second over the last few seconds.
     pub pages_per_second: f64,
-    /// The rate over the last few seconds.
+    /// Received bytes a second over the last few seconds.
     pub bytes_per_second: f64,
     /// Hosts that had work in this run.
     pub hosts: u64,

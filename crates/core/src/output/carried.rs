@@ -1,4 +1,4 @@
-//! The record of a page whose status is 304. It repeats the facts of the last full response.
+//! The record of a page whose status is 304. It repeats what the record of the last full response says about the page.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};

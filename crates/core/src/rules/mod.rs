@@ -161,6 +161,7 @@ pub struct Rules {
     /// Whether the archive is stored as the segments of a fleet. The store writes the `warcinfo` record of each segment,
     /// and identical payloads are not deduplicated.
     pub archive_segments: bool,
+    /// Limit on the memory of the process in bytes.
     pub max_memory: Option<u64>,
     /// How long an interrupted crawl waits for requests in flight.
     pub drain_time: Duration,

@@ -12,6 +12,7 @@ use crate::rules::WarcCompression;
 /// The level of gzip. Most bodies are compressed already. For the others, the output is at most two percent larger than
 /// at the default level. At level 1 it would be forty percent larger.
 const GZIP_LEVEL: u32 = 3;
+/// The default level of zstd.
 const ZSTD_LEVEL: i32 = 3;
 
 /// The head of a gzip member: deflate, no name, no time, unknown system.

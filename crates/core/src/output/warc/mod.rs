@@ -70,7 +70,9 @@ pub struct WarcExchange {
     url: Box<str>,
     date: Box<str>,
     ip: Option<IpAddr>,
+    /// The id of the `response` record, or of the `revisit` that replaces it.
     id: WarcId,
+    /// See [`WarcSource::key`].
     key: u64,
     is_http2: bool,
     compression: WarcCompression,
