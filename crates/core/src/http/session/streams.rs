@@ -27,8 +27,8 @@ const STREAM_CAPACITY: usize = 1 << 10;
 const MAX_UNPROCESSED: u8 = 3;
 
 /// The receive window of a stream is at most the memory budget divided by this number. With a concurrency above 32 it is
-/// smaller, so that the full windows of all streams together take at most half of the budget. [`H2Conn::new`] raises a
-/// window that is smaller than HTTP/2 allows.
+/// smaller, so that the full windows of all streams together take at most half of the budget. [`H2Conn::new`] raises it
+/// to the default of HTTP/2, 65,535 bytes, if it is smaller.
 const MIN_BUDGET_DIVISOR: u64 = 64;
 /// The receive window of a stream is at most this, however large the budget is.
 const MAX_STREAM_WINDOW: u64 = 1 << 20;
