@@ -78,7 +78,7 @@ names! {
         DnsInvalid = "dns_invalid",
         ConnectRefused = "connect_refused",
         ConnectTimeout = "connect_timeout",
-        /// The network has no route to the host.
+        /// There is no route to the host, or it has no address, or the proxy could not connect to it.
         Unreachable = "unreachable",
         Tls = "tls",
         TimeoutFirstByte = "timeout_first_byte",
