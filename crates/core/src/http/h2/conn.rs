@@ -134,7 +134,7 @@ pub struct H2Conn {
     pub(super) is_closing: bool,
     /// The connection cannot be used any more.
     pub(super) is_over: bool,
-    /// The server has ended a stream, or has sent as much of a response as its receiver needs.
+    /// The server has ended a stream without a reset, or has sent as much of a response as its receiver needs.
     pub(super) has_served: bool,
     /// The last stream that the server processes, according to GOAWAY. A later GOAWAY can only lower it.
     pub(super) last_processed: Option<u32>,
