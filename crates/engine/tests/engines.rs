@@ -210,6 +210,7 @@ fn bodies_wait_for_the_budget(kind: EngineKind) {
 
 fn draining_finishes_the_jobs_in_flight(kind: EngineKind) {
     let server = Server::start(|_, stream| {
+        // Slow, so that the jobs are in flight when the pool is stopped.
         thread::sleep(Duration::from_millis(400));
         page(stream, "x")
     });

@@ -89,6 +89,8 @@ fn reply_to(query: &[u8], count: &AtomicUsize) -> Option<Vec<u8>> {
         ScriptedReply::Ipv4(addresses, ttl) => (0, ttl, addresses.iter().map(|address| address.to_vec()).collect()),
         ScriptedReply::Ipv6(address, ttl) => (0, ttl, vec![address.octets().to_vec()]),
     };
+    // The header and the question: its name up to the zero byte, its type and its class. In the header, the flags of a
+    // response follow, then the numbers of questions, answers, authorities and additional records.
     let mut reply = query[..at + 5].to_vec();
     reply[2..12].copy_from_slice(&[0x81, 0x80 | code, 0, 1, 0, records.len() as u8, 0, 0, 0, 0]);
     for record in records {
@@ -168,6 +170,7 @@ fn each_kind_of_failure_is_recognised() {
     assert_eq!(bench.failure("broken.test"), ErrorKind::DnsServfail);
     assert_eq!(bench.failure("silent.test"), ErrorKind::DnsTimeout);
     assert_eq!(bench.failure("a..test"), ErrorKind::DnsInvalid);
+    // A label has at most 63 bytes.
     assert_eq!(bench.failure(&format!("{}.test", "x".repeat(64))), ErrorKind::DnsInvalid);
 }
 

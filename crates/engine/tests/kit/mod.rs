@@ -24,7 +24,8 @@ pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
     let mut config = Config { roots: vec!["http://127.0.0.1/".into()], ..Config::default() };
     config.connect_timeout = Span(Duration::from_secs(5));
     adapt(&mut config);
-    config.compile(7).unwrap()
+    let fingerprint_key = 7;
+    config.compile(fingerprint_key).unwrap()
 }
 
 impl Bench {
@@ -69,8 +70,9 @@ pub fn job(lane: u32, address: SocketAddr, path: &str) -> Job {
 
 pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
     let url = Url::parse(&format!("http://host-{lane}.test:{port}{path}")).unwrap();
+    let max_redirects = 10;
     Job {
-        link: Link::root(url, 10),
+        link: Link::root(url, max_redirects),
         purpose: Purpose::Page,
         lane: LaneId(lane),
         slot: 0,
@@ -119,6 +121,7 @@ fn serve_connection(mut stream: TcpStream, respond: &dyn Fn(&str, &mut TcpStream
     let mut lines = Vec::new();
     loop {
         lines.clear();
+        // A buffer of one byte, so that no bytes after the head are read and lost.
         let mut head = BufReader::with_capacity(1, &stream);
         while !lines.ends_with(b"\r\n\r\n") {
             match head.read_until(b'\n', &mut lines) {
