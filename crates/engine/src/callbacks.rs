@@ -158,7 +158,8 @@ impl Table {
         }
     }
 
-    /// Starts a job on the pooled connection of its slot if that has the same origin, otherwise on a new connection.
+    /// Starts a job on the pooled connection of its slot, if that has the same origin. Otherwise the job waits for the
+    /// connection that is being opened in its slot, or gets a new connection.
     fn start(&mut self, mut job: Box<Job>) {
         let now = self.worker.clock.now();
         if let Some(token) = self.resources.pool().remove(slot_key(&job))
@@ -302,6 +303,7 @@ impl Table {
 
     /// Adds a session with room to the pool, unless it is there already. Returns whether the connection stays open.
     fn add_to_pool(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
+        // Nothing to add: the session is in the pool already, or it is closed and has no slot.
         let Some(slot) = session.slot().filter(|_| pooled.is_none()) else { return pooled.is_some() };
         if !self.resources.may_keep(slot, now) {
             return !session.is_idle();

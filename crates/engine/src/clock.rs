@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_does_not_go_back_and_never_has_no_timeout() {
+    fn time_does_not_go_back_and_the_time_never_has_no_timeout() {
         let clock = Clock::start();
         let first = clock.now();
         assert!(clock.now() >= first);

@@ -1,7 +1,8 @@
 //! [`Connecting`]: the opening of a connection for a job, with a race between the addresses of the host.
 //!
-//! Engines differ in how they open a socket and how they wait for several of them. The rest is the same and is
-//! implemented here. A shortage of file descriptors is not the host's fault, so the race starts again later.
+//! Engines differ in how they open a socket and how they wait for several of them. Everything else about a race is the
+//! same in all engines, and is implemented here. A shortage of file descriptors is not the host's fault, so the race
+//! starts again later.
 
 use std::io;
 use std::net::SocketAddr;
@@ -63,6 +64,7 @@ impl<S> Connecting<S> {
             match self.race.next(now) {
                 RaceStep::Connect(address) => match open(address) {
                     Ok(socket) => self.attempts.push(address, socket),
+                    // If an attempt is in progress, this address only counts as failed (below), and the race continues.
                     Err(error) if socket::is_shortage(&error) && self.attempts.is_empty() => {
                         worker.report_file_shortage(now);
                         self.started = now + if evict() { EVICTION_RETRY } else { SHORTAGE_RETRY };
@@ -87,7 +89,7 @@ impl<S> Connecting<S> {
     }
 
     /// The session over the connection to `peer`. It accepts the jobs in `waiting`; those that it refuses stay there.
-    /// The error is the visit of the job.
+    /// If the session cannot be opened, the error is the visit of the job for which the connection was opened.
     pub fn into_session(
         self,
         worker: &Worker,

@@ -78,7 +78,8 @@ pub struct Resolver {
 type OnAnswer = dyn Fn(DnsAnswer) + Send + Sync;
 
 impl Resolver {
-    /// `on_answer` is called on the caller's thread for IP literals, and on the resolver's thread otherwise.
+    /// `on_answer` is called on the resolver's thread. For IP literals, and if that thread cannot be started, it is
+    /// called on the caller's thread.
     pub fn start(rules: &Rules, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
         let settings = ResolverSettings { timeout: rules.connect_timeout, server: rules.dns };
         Self::with_settings(settings, on_answer)
@@ -300,6 +301,7 @@ fn dns_client(settings: &ResolverSettings) -> Result<TokioResolver, NetError> {
     // Leaves time to repeat a query whose packet was lost.
     options.timeout = options.timeout.min(settings.timeout / 2);
     options.max_active_requests = MAX_IN_FLIGHT;
+    // Only the addresses are needed, not the aliases (CNAME) that lead to them.
     options.preserve_intermediates = false;
     let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     *builder.options_mut() = options;

@@ -83,6 +83,7 @@ impl<S> Attempts<S> {
         let attempts = std::mem::take(self);
         let mut winner = None;
         for (address, socket) in attempts.latest.into_iter().chain(attempts.earlier) {
+            // Once there is a winner, the other attempts are not checked.
             match if winner.is_none() { connected(&socket) } else { Ok(false) } {
                 Ok(true) => winner = Some((address, socket)),
                 Ok(false) => self.push(address, socket),
@@ -96,6 +97,7 @@ impl<S> Attempts<S> {
 /// Blocks until one of the sockets is writable, for `timeout` at most.
 pub fn wait_writable<'a>(sockets: impl Iterator<Item = &'a TcpStream>, timeout: Duration) -> io::Result<()> {
     let mut fds: Vec<_> = sockets.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::OUT)).collect();
+    // A timeout too long for the kernel's type means no timeout.
     match poll(&mut fds, Timespec::try_from(timeout).ok().as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

@@ -19,14 +19,15 @@ use crate::worker::Worker;
 /// The connections with room for a job, each owned by a task.
 pub struct TaskSlots(RefCell<Resources<TaskSlot>>);
 
-/// A connection with room, for tasks that do not own it.
+/// What the other tasks know about a connection with room.
 struct TaskSlot {
     waker: Waker,
     key: ConnKey,
-    /// How many jobs the session had room for when its owner last polled.
+    /// How many jobs the session had room for when its owner began to wait.
     free_capacity: usize,
     /// Jobs that were handed over, and that the owner has not taken yet.
     jobs: VecDeque<Box<Job>>,
+    /// Whether the session has no job, and none was handed over.
     is_idle: bool,
     /// The owner must close the connection when it runs next, unless it has received a job meanwhile.
     is_evicted: bool,
@@ -48,7 +49,7 @@ impl TaskSlot {
 /// An event for the owner of a connection with room.
 pub enum SlotEvent {
     Job(Box<Job>),
-    /// Close the connection: its file descriptor is needed elsewhere.
+    /// Close the connection, for example because its file descriptor is needed elsewhere.
     Evicted,
 }
 

@@ -69,7 +69,7 @@ struct WorkerState {
     visit_sender: RefCell<VisitSender>,
     /// The number of jobs without a visit yet.
     unfinished: Cell<usize>,
-    /// Tasks whose connection has room for a job.
+    /// The tasks whose connection has room for a job, and the jobs that wait for a connection.
     slots: TaskSlots,
     /// Allocated after the first request is sent, because the allocation takes as long as sending it.
     buffer: RefCell<Box<[u8]>>,
@@ -326,8 +326,8 @@ impl WorkerState {
         }
     }
 
-    /// Passes a job to the session, and all others that were handed over to its task meanwhile, so that their requests
-    /// are written together.
+    /// Passes a job to the session. Also passes all other jobs that were handed over to its task meanwhile, so that
+    /// their requests are written together.
     fn accept(self: &Rc<Self>, transport: &mut Transport, session: &mut Session, job: Box<Job>) {
         let mut next = Some(job);
         while let Some(job) = next {
@@ -387,7 +387,7 @@ impl WorkerState {
     // end: tokio-poll-read
 
     /// Feeds the first `count` bytes of the worker's buffer. No other task has run since they were read. Returns
-    /// whether more bytes are available.
+    /// whether the buffer was full, so that more bytes may be available.
     fn feed(&self, count: usize, session: &mut Session) -> bool {
         match count {
             0 => session.closed(self.now()),
@@ -431,6 +431,7 @@ mod tests {
 
     #[test]
     fn a_waiting_task_is_small() {
+        // Every waiting fetch has such a task, so the sizes must not grow unnoticed.
         let served = |state: Rc<WorkerState>, job: Box<Job>, (): ()| serve(state, job);
         assert!(future_size(served) <= 232, "{} bytes", future_size(served));
         assert!(future_size(drive) <= 112, "{} bytes", future_size(drive));

@@ -10,13 +10,14 @@
 //! - `connect`: runs the race between the host's addresses ([`Connecting`](crate::connecting::Connecting));
 //! - `drive`: does the next step of the session, and waits for the socket, the deadline or the next job.
 //!
-//! `drive` serves idle connections too. It then waits until the server closes the connection, for the keep-alive
-//! deadline, or for a job.
+//! `drive` serves idle connections too. It then waits until the server closes the connection, the keep-alive deadline
+//! passes, or a job arrives.
 //!
 //! Engines do not depend on how many jobs a session carries at once. While its [`Session::free_capacity`] is above
 //! zero, a session is in the pool of connections with room, from which the engine takes the session for the next job.
 //! The `threads` engine is an exception by design: a thread that blocks on a socket cannot take a second job, so each
-//! of its sessions has one job at a time, also with HTTP/2.
+//! of its sessions has one job at a time, also with HTTP/2. Its idle connections have no thread. They are checked at
+//! regular intervals.
 //!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!
@@ -35,7 +36,8 @@ use argiope_core::rules::Rules;
 
 use crate::{Clock, JobQueue, VisitSender};
 
-/// Size of the read buffer. There is one per worker, and none per session.
+/// Size of the read buffer in the engines `tokio`, `coroutines` and `callbacks`. There is one per worker, and none per
+/// session.
 pub const READ_BUFFER_SIZE: usize = 64 << 10;
 
 /// The capacity to which a worker's receive buffer shrinks after a large batch of jobs.
@@ -106,7 +108,7 @@ const MIN_IDLE: usize = 256;
 const MIN_IDLE_IF_SHORT: usize = 32;
 /// Estimated size of an idle connection in bytes, mostly its TLS session with buffers.
 const IDLE_BYTES: usize = 10 << 10;
-/// Idle connections may take one part of `--max-memory`, divided into this many.
+/// Idle connections may take `--max-memory` divided by this.
 const IDLE_DIVISOR: u64 = 16;
 
 impl IdleLimit {

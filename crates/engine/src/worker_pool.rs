@@ -20,6 +20,9 @@ use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
 /// File descriptors that a crawl needs besides its sockets: for outputs, event loops and the resolver.
 const OTHER_FILES: usize = 128;
 
+/// A limit of the system above this counts as this. No process reaches it.
+const MAX_SYSTEM_LIMIT: u64 = 1 << 32;
+
 /// Limit on parallel fetches of the `uring` engine. The limit on open files does not apply to it. This limit bounds the
 /// memory of the kernel.
 const MAX_URING_FETCHES: usize = 2_000_000;
@@ -73,7 +76,8 @@ impl EngineKind {
         }
     }
 
-    /// How many fetches the system's limits allow at once: each needs a file descriptor, and some engines a thread.
+    /// How many fetches the system's limits allow at once. Each needs a file descriptor, except with `uring`, and with
+    /// `threads` also a thread.
     /// Raises the soft limit on open files to the hard limit.
     pub fn max_fetches(self) -> usize {
         let limit = getrlimit(Resource::Nofile);
@@ -81,7 +85,8 @@ impl EngineKind {
             // If the system refuses this, the old limit stays.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
         }
-        let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
+        let files =
+            getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(MAX_SYSTEM_LIMIT) as usize);
         let sockets = files.saturating_sub(OTHER_FILES).max(1);
         match self {
             Self::Threads => sockets.min(max_threads()),
@@ -188,6 +193,7 @@ impl WorkerPool {
         }
         self.stop(StopMode::Now);
         let fault = self.join();
+        // If the system cannot run this engine, the message of `check` is more helpful than that of the worker.
         self.kind.check()?;
         Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not start", self.kind))))
     }
@@ -263,7 +269,7 @@ impl Drop for WorkerPool {
 /// How many threads the documented limits of the system allow. Starting one may still fail.
 fn max_threads() -> usize {
     let read_number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok();
-    let processes = getrlimit(Resource::Nproc).current.map(|count| count.min(1 << 32) as usize);
+    let processes = getrlimit(Resource::Nproc).current.map(|count| count.min(MAX_SYSTEM_LIMIT) as usize);
     let limits = [
         read_number("/proc/sys/kernel/threads-max"),
         read_number("/sys/fs/cgroup/pids.max"),
@@ -271,5 +277,6 @@ fn max_threads() -> usize {
         read_number("/proc/sys/vm/max_map_count").map(|maps| maps / 2),
         processes,
     ];
+    // The reserve for other threads is as large as that for other files.
     limits.into_iter().flatten().min().unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(1)
 }

@@ -68,7 +68,7 @@ impl ServeConnection for Reactor {
     }
 }
 
-/// The socket of a session and what belongs to it.
+/// The socket of a session, with its timer and its slot in the pool.
 struct Transport {
     socket: Socket,
     alarm: Alarm,

@@ -33,7 +33,7 @@ pub struct WorkerState<P> {
     pub executor: Rc<Executor<P>>,
     /// Jobs for coroutines that were just spawned, and the number of unfinished jobs.
     pub work: JoinQueue<Box<Job>>,
-    /// Coroutines whose connection has room for a job.
+    /// The coroutines whose connection has room for a job, and the jobs that wait for a connection.
     pub slots: TaskSlots,
     visit_sender: RefCell<VisitSender>,
     /// Wakes `receive`.
@@ -113,8 +113,8 @@ impl<P: ServeConnection> WorkerState<P> {
         }
     }
 
-    /// Passes a job to the session, and all others that were handed over to its coroutine meanwhile, so that their
-    /// requests are written together. `pooled` is the slot under which the session is in the pool.
+    /// Passes a job to the session. Also passes all other jobs that were handed over to its coroutine meanwhile, so
+    /// that their requests are written together. `pooled` is the slot under which the session is in the pool.
     pub fn accept(self: &Rc<Self>, pooled: &mut Option<SlotKey>, session: &mut Session, job: Box<Job>) {
         let mut next = Some(job);
         while let Some(job) = next {
@@ -132,7 +132,8 @@ impl<P: ServeConnection> WorkerState<P> {
         self.restart_all(self.slots.remove(pooled));
     }
 
-    /// Queues a visit for the keeper. `receive` sends it, together with the visits of all coroutines that run before.
+    /// Queues a visit for the keeper. `receive` sends it, together with the visits of all coroutines that run before
+    /// `receive` does.
     pub fn report(&self, visit: Box<Visit>) {
         self.work.done();
         self.slots.record_fetch(&visit, self.work.unfinished());

@@ -102,6 +102,7 @@ struct ConnectionRing {
 impl Rings {
     /// Creates the first ring, for up to this many connections. More rings are added when they are needed.
     pub fn new(connections: usize) -> io::Result<Self> {
+        // The upper bound is a number of files that no process reaches.
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files.min(1 << 32) as usize);
         // The descriptor table, with its spare entries, may not be larger than the limit on open files.
         let max_capacity = files / (CONNECTIONS_PER_SPARE + 1) * CONNECTIONS_PER_SPARE;
