@@ -2,8 +2,9 @@
 //! continued.
 //!
 //! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
-//! are stored with the first commit. A command that changes the roots, the robots policy or the like is refused. If it
-//! changes scope, depth, include or exclude, known links are judged again. All other settings may change between runs.
+//! are stored with the first commit. If a command changes scope, depth, include or exclude, known links are judged
+//! again. If it changes another stored setting, such as the roots or the robots policy, it is refused. Settings that
+//! are not stored may change between runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -153,6 +154,7 @@ impl Directory {
                 self.frontier.acknowledge(&batch.without_portion())?;
             }
         }
+        // The limit on pages counts `fetched` of these links. They are counted again when they are requested again.
         let progress = Progress { unreached: 0, pages: progress.pages.saturating_sub(fetched), ..progress };
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
         Ok(count)

@@ -37,7 +37,8 @@ impl DiskLimit {
         self.next_check = now + CHECK_INTERVAL;
         let before = self.size;
         let size = self.measure(unwritten);
-        // Growth as since the last check, once until the next check and once for the pages in flight.
+        // The directory is expected to grow by as much as since the last check: once until the next check, and once
+        // more for the pages in flight.
         let growth = size.saturating_sub(before.unwrap_or(size));
         size.saturating_add(growth.saturating_mul(2)) >= self.limit
     }

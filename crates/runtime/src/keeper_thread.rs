@@ -32,9 +32,9 @@ use crate::run_lines;
 use crate::status::{self, CrawlTally};
 use crate::writer_thread::{CommitBatch, CommitFrontier, CommitQueue, OutputTarget};
 
-/// How many visits are processed before new jobs are handed out. With a larger number, fast hosts would delay all
-/// others.
-const VISITS_PER_ROUND: usize = 4;
+/// How many visits one iteration of the loop processes before new jobs are handed out. With a larger number, fast hosts
+/// would delay all others.
+const VISITS_PER_ITERATION: usize = 4;
 /// How often memory use is reported to the memory budget.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The average length of a link, in bytes.
@@ -168,7 +168,7 @@ struct KeeperLoop<F> {
     commits: CommitQueue,
     clock: Clock,
     tally: CrawlTally,
-    /// `--max-time`.
+    /// When `--max-time` is over; [`Time::NEVER`] without this limit.
     deadline: Time,
     /// How long the crawl waits for the requests in flight after [`KeeperMessage::Stop`].
     drain_time: Duration,
@@ -186,7 +186,7 @@ struct KeeperLoop<F> {
     /// The number of [`KeeperMessage::Hold`]s that were not released.
     holds: usize,
     next_memory_check: Time,
-    /// `--max-disk`.
+    /// The check of `--max-disk`; `None` without this limit or without a crawl directory.
     disk: Option<DiskLimit>,
     /// Visits that have arrived and are not processed yet.
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
@@ -342,6 +342,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         }
         let wait = loop {
             match self.keeper.next(now)? {
+                // The request must not be sent twice, so the log says first that it is sent.
                 Order::Fetch(job) if !job.link.is_repeatable() => {
                     self.keeper.frontier_mut().mark_sent(&job.link)?;
                     self.unsent.push((self.keeper.frontier().log_end(), job));
@@ -428,7 +429,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     return Ok(End::Interrupted);
                 }
             }
-            self.process_visits(VISITS_PER_ROUND, self.clock.now())?;
+            self.process_visits(VISITS_PER_ITERATION, self.clock.now())?;
         }
     }
 
@@ -521,6 +522,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             KeeperMessage::Release => {
                 self.holds = self.holds.saturating_sub(1);
+                // Settled pages that were not collected yet keep the crawl open too.
                 self.collect_settled(now)?;
                 self.update_open();
             }

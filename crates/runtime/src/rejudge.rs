@@ -42,7 +42,7 @@ pub fn rejudge(
     LinkGraph::open(directory, GraphRound::Latest)?.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };
         let depth = if page.is_sitemap { Some(0) } else { depths.get(&fingerprint(&source, rules)).copied() };
-        // A page without a depth forbids following its links.
+        // `known_pages` leaves out pages that forbid following their links.
         let Some(depth) = depth else { return Ok(()) };
         let naming_hosts = sitemaps.get(&fingerprint(&source, rules)).cloned();
         let bounds = SitemapBounds { naming_hosts: naming_hosts.into_iter().collect(), ..SitemapBounds::default() };
@@ -82,6 +82,7 @@ fn settings_before(config: &Config, changes: &[SettingChange]) -> Config {
             "scope" => {
                 let scope_kind = before.first().cloned().unwrap_or_default();
                 config.scope = serde_json::from_value(scope_kind.into()).unwrap_or(config.scope);
+                // These two stand for scopes, and would replace the old scope.
                 (config.strict, config.lenient) = (false, false);
             }
             "include" => config.include.clone_from(before),

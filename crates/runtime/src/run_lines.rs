@@ -90,12 +90,12 @@ mod tests {
     fn the_first_line_holds_the_settings_without_secrets() {
         let config = Config {
             roots: vec!["https://h/".into()],
-            user: Some("me:geheim".parse().unwrap()),
-            header: vec!["X-Key: geheim".parse().unwrap()],
+            user: Some("me:s3cret".parse().unwrap()),
+            header: vec!["X-Key: s3cret".parse().unwrap()],
             ..Config::default()
         };
         let line = String::from_utf8(first(&config, "2026-01-02T03:04:05.678Z")).unwrap();
-        assert!(!line.contains("geheim"), "{line}");
+        assert!(!line.contains("s3cret"), "{line}");
         let line: serde_json::Value = serde_json::from_str(line.trim_end()).unwrap();
         assert_eq!(line["type"], "run");
         assert_eq!(line["settings"]["roots"][0], "https://h/");

@@ -170,6 +170,7 @@ impl CommitQueue {
         if let Some(OutputFile { name, .. }) = &target.jsonl {
             lengths.entry(name.clone()).or_insert(0);
         }
+        // With a crawl directory, one commit may wait. The keeper blocks when it sends a further one.
         let (to_writer, commits) = sync_channel(if is_durable { 1 } else { MAX_QUEUED });
         let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
         let jsonl = target.jsonl.as_ref().map(|output| output.name.clone());
@@ -298,6 +299,7 @@ impl CommitQueue {
         // Requests are held back until the disk has caught up.
         let blocks_requests = self.progress.is_held() && self.items.len() >= COMMIT_VISITS_BEHIND;
         let is_due = size > 0 || blocks_requests || now >= first_event + COMMIT_AFTER;
+        // Without a crawl directory, each commit is sent at once.
         !self.is_durable || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
     }
 

@@ -166,6 +166,7 @@ fn outputs_are_synced_while_the_log_of_the_previous_commit_is_synced() {
     for number in 1..=3_u64 {
         let line = format!("{{\"line\":{number}}}\n").into_bytes();
         opened.frontier.keep_line(&line).expect("kept");
+        // Each line has 11 bytes.
         let batch = opened.frontier.commit(&[("pages.jsonl", 11 * number)]).expect("commits");
         to_writer.send(CommitUnit { items: vec![Item::Line(line)], batch }).expect("a receiver");
     }

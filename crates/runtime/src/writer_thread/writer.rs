@@ -35,6 +35,7 @@ impl<T: VisitConsumer> Writer<T> {
             return commits.iter().try_for_each(finish);
         };
         thread::scope(|scope| {
+            // Without a buffer, the outputs thread is at most one commit ahead of the log.
             let (to_log, synced) = sync_channel(0);
             let outputs_thread = thread::Builder::new().name("outputs".into()).spawn_scoped(scope, move || {
                 for commit in commits {
