@@ -172,6 +172,7 @@ fn feed_keeps_page_and_depth() {
     let (_web, root) = start();
     let printed = run("feed", &[&root]);
     assert!(printed.contains("product/8 depth 1\n"), "{printed}");
+    // The root lists the first eight products.
     assert_eq!(printed.matches("depth 1").count(), 8, "{printed}");
 }
 

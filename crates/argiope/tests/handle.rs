@@ -50,6 +50,7 @@ fn a_held_crawl_waits_for_requests_of_other_threads() {
     let handle = pages.handle();
     assert!(handle.feed(["http://127.5.5.1/late"]).expect_err("it has ended").is_input());
     assert!(handle.hold().is_err());
+    // The root, and ten pages for each of the four threads.
     assert_eq!((count, pages.close().expect("it ends well").end), (41, End::Finished));
     assert_eq!(web.requests(), 41);
 }

@@ -301,6 +301,7 @@ fn priority_and_user_data_survive_a_resumed_crawl() {
         pages
     });
     let order: Vec<i64> = pages.iter().map(|page| page.user_data()[0].as_i64().expect("the number")).collect();
+    // By priority, then by depth, then in the order in which they were fed.
     let mut expected: Vec<i64> = (0..20).collect();
     expected.sort_by_key(|number| (-(number % 3 - 1), 9 - number % 2, *number));
     assert_eq!(order, expected);
@@ -345,6 +346,7 @@ fn hooks_see_requests_and_responses() {
             "/a" => panic!("a bug in the closure"),
             _ => request.set_header("User-Agent", "hooked").expect("a header"),
         })
+        // Not the body of `/big`, which has 3 MiB.
         .on_response(|response| response.header("content-length") != Some("3145728"))
         .start_blocking()
         .expect("it starts")

@@ -30,9 +30,9 @@ fn all_pages_are_delivered_and_the_stream_ends() {
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
         let mut urls = Vec::new();
-        while let Some(visit) = crawl.next().await {
-            assert_eq!(visit.outcome(), Outcome::Ok);
-            urls.push(visit.url().to_string());
+        while let Some(page) = crawl.next().await {
+            assert_eq!(page.outcome(), Outcome::Ok);
+            urls.push(page.url().to_string());
         }
         assert_eq!(urls, [root.clone(), format!("{root}a")]);
         let summary = crawl.close().await.expect("it ended well");
@@ -42,13 +42,13 @@ fn all_pages_are_delivered_and_the_stream_ends() {
 
 #[test]
 fn the_stream_ends_only_after_the_last_fed_link() {
-    // The next link is not on any page: the reader feeds it after each visit. The crawl is idle in between, and must
-    // not end before the reader has requested the next visit.
+    // The next link is not on any page: the reader feeds it after each page. The crawl is idle in between, and must
+    // not end before the reader has requested the next page.
     let (web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
         let mut count = 0;
-        while let Some(_visit) = crawl.next().await {
+        while let Some(_page) = crawl.next().await {
             count += 1;
             if count <= 50 {
                 crawl.feed([format!("{root}fed/{count}").as_str()]).expect("a URL");
@@ -65,8 +65,8 @@ fn known_links_are_not_requested_again() {
     let (web, config, root) = serve();
     block_on(async {
         let mut crawl = Crawl::start(&config).await.expect("it starts");
-        while let Some(visit) = crawl.next().await {
-            crawl.feed([visit.url().as_str(), &root]).expect("addresses");
+        while let Some(page) = crawl.next().await {
+            crawl.feed([page.url().as_str(), &root]).expect("addresses");
         }
     });
     assert_eq!(web.requests(), 2);
