@@ -44,7 +44,7 @@ pub struct CrawlBuilder {
     chosen: Chosen,
 }
 
-/// Where a crawl begins: a URL, a host name, which is tried as https, then http, or a [`Request`].
+/// Where a crawl begins: a URL, a host name or a [`Request`]. A host name is tried with https first, then with http.
 ///
 /// Methods such as [`Crawl::builder`] take all types that convert to it: text, [`Url`]s and requests.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ impl CrawlBuilder {
         self
     }
 
-    /// Adds a root: a URL, a host name, which is tried as https, then http, or a [`Request`].
+    /// Adds a root: a URL, a host name or a [`Request`]. A host name is tried with https first, then with http.
     ///
     /// ```
     /// # fn run() -> Result<(), argiope::Error> {
@@ -125,8 +125,9 @@ impl CrawlBuilder {
     }
 
     /// Stores the crawl in a directory. It can resume after an interruption, and results are durable before pages are
-    /// delivered. Pages that an earlier run has not processed are fetched and delivered again. A directory with a
-    /// finished crawl delivers nothing, unless there are new roots or requests, or [`recrawl`](Self::recrawl) is set.
+    /// delivered. Pages that your program had not processed when an earlier run ended are fetched and delivered again.
+    /// A directory with a finished crawl delivers nothing, unless there are new roots or requests, or
+    /// [`recrawl`](Self::recrawl) is set.
     #[must_use]
     pub fn directory(self, directory: impl Into<PathBuf>) -> Self {
         self.set(|config| config.out = Some(directory.into()))
@@ -286,7 +287,8 @@ impl CrawlBuilder {
     /// [`Page::select`](crate::Page::select) finds.
     ///
     /// If the closure panics, the page fails with [`ErrorKind::Hook`](crate::ErrorKind::Hook), and the message names
-    /// the closure and the link. The same holds for the other closures.
+    /// the closure and the link. A panic of [`on_response`](Self::on_response) is reported in the same way. If
+    /// [`on_request`](Self::on_request) panics, no request is sent, and the page is refused with this kind of error.
     ///
     /// ```
     /// # fn run(root: &str) {
@@ -340,7 +342,7 @@ impl CrawlBuilder {
         self.set(set)
     }
 
-    /// Checks all settings. Does not read files other than those that the settings name.
+    /// Checks all settings and compiles them to rules. Of the user's files, only those that the settings name are read.
     fn prepare(mut self) -> Result<(Config, Rules), Error> {
         for (name, value) in std::mem::take(&mut self.header) {
             let line: HeaderLine = format!("{name}: {value}").parse().map_err(|error: BadValue| ConfigError {

@@ -81,8 +81,8 @@ impl fmt::Debug for Crawl {
 }
 
 impl Crawl {
-    /// Returns the settings of a crawl that begins at `root`: a URL, a host name, which is tried as https, then http,
-    /// or a [`Request`](crate::Request).
+    /// Returns the settings of a crawl that begins at `root`: a URL, a host name or a [`Request`](crate::Request). A
+    /// host name is tried with https first, then with http.
     pub fn builder(root: impl Into<Seed>) -> CrawlBuilder {
         CrawlBuilder::new(root.into())
     }

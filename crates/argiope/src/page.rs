@@ -163,6 +163,7 @@ impl Page {
             let advice = "set `bodies(DeliveredBodies::Text)` or `All`";
             return Err(Error::input(format!("{url}: the body was not kept; {advice}")));
         }
+        // Without the byte order mark.
         let text = self.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.bytes);
         serde_json::from_slice(text).map_err(|error| Error::input_from(format!("{url}: JSON: {error}"), error))
     }
@@ -205,7 +206,7 @@ impl Page {
         Ok(self.select_first(css)?.map(|element| element.text()))
     }
 
-    /// The values at a path in the page's JSON-LD, such as `Product.offers.price`.
+    /// The values at a path in the page's JSON-LD, such as `Product.offers.price`. None if the path is not valid.
     pub fn json_ld(&self, path: &str) -> Vec<Value> {
         let roots = self.document().json_ld();
         DataPath::parse(path).map(|path| path.find(&roots).into_iter().cloned().collect()).unwrap_or_default()

@@ -234,6 +234,8 @@ fn unusable(what: &str, value: &str, problem: &str) -> Error {
 
 /// Types that can be fed to a crawl: URLs as text, [`Url`]s and [`Request`]s.
 pub trait IntoRequest {
+    /// Converts the value to a request. A URL becomes a GET request.
+    ///
     /// # Errors
     ///
     /// It is not an http or https URL.
