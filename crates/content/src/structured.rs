@@ -8,7 +8,7 @@ use crate::document::{Document, Element, names};
 
 /// Maximum bytes of JSON-LD read per page; further blocks are skipped.
 const MAX_JSON_LD: usize = 4 << 20;
-/// Maximum number of microdata items and properties.
+/// Maximum number of microdata properties, those of nested items included.
 const MAX_MICRODATA: usize = 10_000;
 /// Maximum nesting of microdata items.
 const MAX_NESTING: usize = 32;
@@ -143,6 +143,7 @@ fn microdata_item(item: Element<'_>, left: &mut usize, depth: usize) -> Value {
     Value::Object(properties)
 }
 
+/// The value of a microdata property: an attribute that depends on the element, or the text if there is none.
 fn microdata_value(element: Element<'_>) -> Value {
     let attribute = |name: &str| element.attribute(name).map(|value| value.trim().to_owned());
     let url = |name: &str| element.url(name).or_else(|| attribute(name));
@@ -215,6 +216,7 @@ impl DataPath {
                 let found = value.get(&**name);
                 match (found, index) {
                     (Some(Value::Array(values)), Some(index)) => next.extend(values.get(*index)),
+                    // With an index, a single value counts as an array with one member.
                     (Some(value), Some(0) | None) => flatten(value, &mut next, &mut visits),
                     _ => {}
                 }

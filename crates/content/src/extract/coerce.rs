@@ -4,6 +4,11 @@ use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime;
 use serde_json::{Number, Value};
 
+/// After this many bytes of a number, no separators are read, because each of them looks ahead.
+const MAX_SEPARATED_BYTES: usize = 64;
+/// Longer texts are not dates.
+const MAX_DATE_BYTES: usize = 100;
+
 /// The type of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Coercion {
@@ -38,7 +43,8 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
     while let Some(next) = rest.next() {
         if next.is_ascii_digit() {
             run.push(next);
-        } else if is_separator(next) && rest.peek().is_some_and(char::is_ascii_digit) && run.len() < 64 {
+        } else if is_separator(next) && rest.peek().is_some_and(char::is_ascii_digit) && run.len() < MAX_SEPARATED_BYTES
+        {
             // A space groups exactly three digits: `5 000`, but not `3 of 5`.
             let digits = rest.clone().take_while(char::is_ascii_digit).count();
             if next.is_whitespace() && digits != 3 {
@@ -97,11 +103,11 @@ const DATES: &[&str] = &[
 const DATE_TIMES: &[&str] =
     &["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%d %B %Y %H:%M", "%B %d, %Y %H:%M"];
 
-/// Parses a date to `2026-03-01`, with time and offset if the text has them.
+/// Parses a date to `2026-03-01`, with the time if the text has one. A time with an offset is converted to UTC.
 pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.as_str();
-    if text.len() > 100 {
+    if text.len() > MAX_DATE_BYTES {
         return None;
     }
     if let Some(format) = format {

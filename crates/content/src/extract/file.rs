@@ -26,6 +26,10 @@ use super::{Extraction, Field, RuleError, Source, Take, UrlFilter};
 /// Maximum bytes of a rules file.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
+/// Maximum memory of a compiled regular expression, in bytes.
+const MAX_REGEX_BYTES: usize = 4 << 20;
+
+/// A rules file that is being parsed.
 struct Reader<'a> {
     text: &'a str,
     /// The name of the file in error messages.
@@ -213,7 +217,7 @@ impl Reader<'_> {
 
     /// Compiles a regular expression.
     fn pattern(&self, written: &str, at: usize, field: &str) -> Result<Regex, RuleError> {
-        let built = regex::RegexBuilder::new(written).size_limit(4 << 20).build();
+        let built = regex::RegexBuilder::new(written).size_limit(MAX_REGEX_BYTES).build();
         built.map_err(|error| {
             let reason = error.to_string();
             let last = reason.lines().last().unwrap_or("").trim().trim_start_matches("error: ");

@@ -96,7 +96,7 @@ struct Field {
     /// Whether the value is a list of all matches instead of the first one.
     many: bool,
     source: Source,
-    /// The value is the first group of its first match, or the whole match without groups.
+    /// The value is the first group that took part in the first match, or the whole match if no group did.
     regex: Option<Regex>,
     coercion: Coercion,
     /// The pages that the rule applies to.
@@ -106,7 +106,7 @@ struct Field {
 /// Where the values of a field come from.
 #[derive(Clone, Debug)]
 enum Source {
-    /// Elements. Without a selector, the current element: the page, or the item.
+    /// Elements. Without a selector, the current element: the root of the page, or the item.
     Css(Option<Selector>, Take),
     JsonLd(DataPath),
     Microdata(DataPath),

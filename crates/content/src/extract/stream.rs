@@ -364,8 +364,8 @@ impl<'a> StreamSink<'a> {
                 continue;
             }
             if slot.inner.is_some() {
-                // If only the first match within an item counts and the innermost item has one, so have the items around
-                // it, and this match is not needed.
+                // This match is not needed if only the first match within an item counts and the innermost item has one.
+                // The items around that item then have one too.
                 let Some(item) = self.open_items.iter().rev().find(|item| item.field == slot.field) else { continue };
                 let Some(field) = self.field(slot) else { continue };
                 let first_only = matches!(slot.kind, SlotKind::Text) && match_limit(field, &Take::Text) == 1;
@@ -471,7 +471,8 @@ impl<'a> StreamSink<'a> {
     fn push_text(&mut self, text: &str) {
         let hidden_depth = self.hidden.last().copied().unwrap_or(0);
         for open in self.open_texts.iter_mut().filter(|open| hidden_depth <= open.depth) {
-            // The text is cut to the limit later. With a few bytes more, the result is that of the tree.
+            // The text is trimmed and cut to `MAX_VALUE` later. With a few bytes more than that, the result is the same
+            // as with the tree.
             if open.text.len() <= MAX_VALUE + 4 {
                 let before = open.text.len();
                 push_collapsed(&mut open.text, text);
@@ -598,6 +599,7 @@ impl NodeSink for StreamSink<'_> {
             return;
         }
         let text = self.html.get(start..end).unwrap_or("");
+        // The content of a script is the text node right after it.
         if let Some(script) = self.script.take()
             && script + 1 == node
         {

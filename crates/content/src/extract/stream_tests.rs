@@ -251,12 +251,14 @@ fn streaming_has_the_limits_of_the_tree() {
     assert_same(&rules, &"<b>x</b>".repeat(200_000));
     let rules = Extraction::from_rules(["p[]=p"]).expect("rules");
     for inline in ["<i>x</i>", "<i><u></u></i>", "x<i>y</i>", "<i></i>"] {
+        // Numbers of nodes below, around and above the limit of 500,000.
         for count in [83_332, 124_998, 166_664, 249_996, 300_000] {
             let html = format!("<p>a</p>{}<p>b</p>{}<p>c", inline.repeat(count), inline.repeat(3));
             assert_same(&rules, &html);
         }
     }
     let rules = Extraction::from_rules(["p[]=p", "b=b@class", "t=h1"]).expect("rules");
+    // The heading is behind the 16 MiB that are parsed.
     let late = format!("<i>{}</i><h1>t</h1>", "x".repeat(17 << 20));
     assert_same(&rules, &late);
 }
@@ -279,6 +281,7 @@ fn rules_that_look_ahead_need_the_tree() {
         let rules = Extraction::from_rules([rule]).expect(rule);
         assert!(StreamPlan::of(&rules.fields).is_none(), "{rule}");
     }
+    // More selectors than the matcher has bits for.
     let many: Vec<String> = (0..60).map(|number| format!("f{number}=p")).collect();
     assert!(StreamPlan::of(&Extraction::from_rules(many).expect("rules").fields).is_none());
 }

@@ -81,6 +81,7 @@ pub(super) trait TextFinder {
 /// Reads all fields that apply to the page, and counts them.
 pub(super) fn read_fields(finder: &mut impl TextFinder, fields: &[Field], url: &str, tally: &mut Tally) -> Extracted {
     let mut data = Map::new();
+    // The index of the field's count in the tally. The counts of its inner fields follow there.
     let mut index = 0;
     for (position, field) in fields.iter().enumerate() {
         let inner = if let Source::Items(_, inner) = &field.source { inner.len() } else { 0 };
