@@ -28,7 +28,8 @@ pub(crate) trait NodeSink {
     fn close(&mut self, name: Name, nodes: NodeId);
     /// A piece of text from `start` to `end` of the page. With `joined`, it continues the last piece.
     fn text(&mut self, node: NodeId, start: usize, end: usize, joined: bool);
-    /// A second tag of the root (node 0) or of the body. Its attributes count if the first tag had none.
+    /// A tag of an element that is already open: of the root (node 0), which is opened without a tag, or of the body.
+    /// The attributes of the tag count if the element has none so far.
     fn merge(&mut self, node: NodeId, tag: &Tag<'_>);
     /// Whether the rest of the page is not needed.
     fn is_done(&self) -> bool;
@@ -46,7 +47,7 @@ pub(crate) fn within_limits<'a>(html: &'a str, limits: &ParseLimits) -> (&'a str
     (html.get(..end).unwrap_or(""), Some("the page is longer than what is parsed"))
 }
 
-/// Passes the nodes of a page to `sink`. Returns the names, and the reason if a limit was reached.
+/// Passes the nodes of a page to `sink`. Returns its custom names, and the reason if a limit was reached.
 pub(crate) fn walk<S: NodeSink>(html: &str, max_nodes: usize, sink: &mut S) -> (CustomNames, Option<&'static str>) {
     let mut builder = Builder {
         html: html.as_bytes(),
@@ -419,6 +420,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
             return TextMode::PlainText;
         }
         if let Some(at) = self.position(tag.name) {
+            // The tag itself begins one byte before its name.
             self.push_angles(at.saturating_sub(1));
         }
         // A start tag adds at most four nodes: up to three implied elements, and its own.
@@ -459,13 +461,15 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
                 }
                 names::FRAMESET => self.close_from(1),
                 _ if self.body.is_none() => {
-                    let inside = matches!(self.top_name(), names::NOSCRIPT | names::TEMPLATE | names::FRAMESET);
+                    // An element that does not belong to the head implies the body, except directly in a `template` or
+                    // `frameset`, and directly in a `noscript` within one of these.
+                    let is_top_special = matches!(self.top_name(), names::NOSCRIPT | names::TEMPLATE | names::FRAMESET);
                     if name.has(HEAD) || name == names::NOSCRIPT {
                         if !self.has_head {
                             self.has_head = true;
                             self.open_implied(names::HEAD_ELEMENT);
                         }
-                    } else if !inside
+                    } else if !is_top_special
                         || !self.open.iter().any(|open| matches!(open.name, names::TEMPLATE | names::FRAMESET))
                     {
                         self.ensure_body();
@@ -504,6 +508,7 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
             return;
         }
         if let Some(at) = self.position(written) {
+            // The tag begins with `</`.
             let at = at.saturating_sub(2);
             if let Some(start) = self.raw_start.take() {
                 self.text_range(start, at);

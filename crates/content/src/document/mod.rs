@@ -101,6 +101,7 @@ struct Tree {
 
 impl Tree {
     fn with_capacity(bytes: usize) -> Self {
+        // A typical page has about one node per 40 bytes.
         let nodes = (bytes / 40).clamp(16, 16 * 1024);
         Self {
             nodes: Vec::with_capacity(nodes),
@@ -174,8 +175,8 @@ impl Document {
         Self { html, tree, truncated, base: None, encoding: UTF_8 }
     }
 
-    /// Sets the charset of the page, which is used for the queries of its references. The default is UTF-8. Called before
-    /// [`Document::with_url`].
+    /// Sets the charset of the page, which is used for the queries of its references. The default is UTF-8. Must be
+    /// called before [`Document::with_url`].
     pub fn with_charset(mut self, charset: Option<&str>) -> Self {
         self.encoding = encoding_of(charset);
         self

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use argiope_core::page::examine::names::key;
 
-/// The maximum number of distinct custom names of a page. Elements with further names have the last of these.
+/// The maximum number of distinct custom names of a page. Elements with further names get the last of these names.
 const MAX_CUSTOM_NAMES: usize = 4096;
 
 /// The name of an element: a number for an HTML element, or an index into a document's custom names.
@@ -68,7 +68,8 @@ names! {
 /// The number of slots of [`KEYS`]; a power of two.
 const SLOTS: usize = 512;
 
-/// A hash table from the keys of names of up to eight bytes to their numbers. Empty slots have the key 0.
+/// A hash table from the keys of names of up to eight bytes to their numbers. The key of a name is its bytes as a
+/// little-endian number. Empty slots have the key 0.
 static KEYS: [(u64, u16); SLOTS] = {
     let mut table = [(0, 0); SLOTS];
     let mut number = 0;
@@ -91,6 +92,7 @@ static KEYS: [(u64, u16); SLOTS] = {
     table
 };
 
+/// The first slot to search for a key: the upper bits of a product (Fibonacci hashing).
 const fn slot_of(key: u64) -> usize {
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOTS.trailing_zeros())) as usize
 }
@@ -99,6 +101,7 @@ impl Name {
     /// The number of an HTML name, given in any case.
     pub(crate) fn known(name: &[u8]) -> Option<Self> {
         if name.len() > 8 {
+            // All HTML names of more than eight bytes.
             return [BLOCKQUOTE, FIGCAPTION, PLAINTEXT]
                 .into_iter()
                 .find(|known| known.text().is_some_and(|text| text.as_bytes().eq_ignore_ascii_case(name)));

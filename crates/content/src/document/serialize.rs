@@ -39,6 +39,7 @@ pub(super) fn text(element: Element<'_>) -> String {
     let document = element.document;
     let mut out = String::new();
     let (mut id, end) = (element.node + 1, element.end());
+    // The ends of the open elements that separate words.
     let mut block_ends: Vec<u32> = Vec::new();
     while id < end {
         let Some(node) = document.node(id) else { break };

@@ -20,6 +20,7 @@ pub fn rewrite_css(css: &str, mut replace: impl FnMut(&str, ReferenceUse) -> Opt
         // Single quotes, because the style sheet may be a `style` attribute in double quotes.
         out.push('\'');
         for next in new.chars() {
+            // A backslash with a hexadecimal number and a space is an escape in CSS.
             match next {
                 '\'' | '\\' => out.extend(['\\', next]),
                 '"' => out.push_str("\\22 "),

@@ -47,7 +47,7 @@ pub trait PageRewriter {
 
 /// Rewrites an HTML or XML page. `insert` is inserted at the beginning of its head.
 ///
-/// Attributes that would stop browsers from loading the changed files (`integrity`, `crossorigin`, a
+/// Attributes that would stop browsers from loading the changed files (`integrity`, `crossorigin`, `nonce`, a
 /// Content-Security-Policy in a meta element) are renamed to `data-...`. Takes linear time.
 pub fn rewrite_page(page: &str, dialect: Dialect, insert: &str, rewriter: &mut dyn PageRewriter) -> String {
     let mut editor = PageEditor {
@@ -186,6 +186,7 @@ impl PageEditor<'_> {
                 _ => escaped.push(next),
             }
         }
+        // A value without quotes gets them.
         if !matches!(quote, Some(b'"' | b'\'')) {
             escaped = format!("\"{escaped}\"");
         }
@@ -206,6 +207,7 @@ impl PageEditor<'_> {
         }
     }
 
+    /// Replaces the URLs of a `srcset`: entries separated by commas, each with a URL and a descriptor such as `2x`.
     fn rewrite_srcset(&mut self, value: &[u8], use_as: ReferenceUse) {
         let written = text(value);
         let mut new = String::with_capacity(written.len());
@@ -387,6 +389,7 @@ impl TokenHandler for PageEditor<'_> {
         if name.eq_ignore_ascii_case(b"svg") || name.eq_ignore_ascii_case(b"math") {
             self.foreign = self.foreign.saturating_sub(1);
         }
+        // The content of a `style` ends before the `</` of its end tag.
         if let Some(from) = self.style_start.take()
             && let Some(range) = self.range_of(name)
             && let Some(end) = range.start.checked_sub(2)

@@ -2,8 +2,9 @@
 //!
 //! Every compound of every selector has a bit. An element has the bit of a compound if the compound matches it and the
 //! compounds to the left match related elements. The bits of a selector are adjacent. So the candidates for an element
-//! are the leftmost compounds, and the bits of its parent, ancestors and preceding siblings, shifted by one and masked by
-//! combinator. Of these, only compounds that fit the name of the element are tested. Most elements have none.
+//! are the bits of the leftmost compounds, and the bits of its parent, ancestors and preceding siblings, shifted by one
+//! and masked by combinator. Of these, only compounds that fit the name of the element are tested. For most elements
+//! there is no such compound.
 //!
 //! Selectors that look ahead (`:has()`, `:contains()`, `:empty`, positions from the end) need the tree.
 
@@ -17,7 +18,7 @@ use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
 use crate::document::build::{MAX_ATTRIBUTES, position};
 use crate::document::names::{CustomNames, Name};
 
-/// The maximum number of compounds, all selectors together.
+/// The maximum number of compounds, all selectors together. Each has a bit of a `u64`.
 pub(crate) const MAX_COMPOUNDS: usize = 56;
 
 /// The matcher of all selectors of a set of rules.
@@ -103,6 +104,7 @@ impl BitMatcher {
                 Some(Combinator::NextSibling) => self.next |= bit,
                 Some(Combinator::LaterSibling) => self.later |= bit,
             }
+            // `None`: the compound matches any name. `Some(None)`: it matches a custom name.
             let known = compound.name.as_ref().map(|name| name.known);
             for (name, bits) in self.by_name.iter_mut().enumerate() {
                 let may_match = match known {

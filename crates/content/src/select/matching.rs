@@ -24,7 +24,7 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// A budget of `count` comparisons.
+    /// A budget of `count` steps.
     pub fn new(count: u64) -> Self {
         Self { left: count }
     }
@@ -41,8 +41,8 @@ impl Steps {
     }
 }
 
-/// The result of matching the compounds of a selector from right to left. A failure says which other candidates can
-/// still match. Backtracking skips the others, which keeps matching polynomial.
+/// The result of matching the compounds of a selector from right to left. A failure says which further candidates can
+/// still match. Backtracking skips those that cannot, so that matching takes polynomial time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Matched,
@@ -132,11 +132,11 @@ impl Selector {
 
 impl Complex {
     fn accepts(&self, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> bool {
-        self.judge(0, element, scope, steps) == Verdict::Matched
+        self.match_from(0, element, scope, steps) == Verdict::Matched
     }
 
     /// Matches the compounds from `index` on, where the compound at `index` is matched against `element`.
-    fn judge(&self, index: usize, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> Verdict {
+    fn match_from(&self, index: usize, element: Element<'_>, scope: Element<'_>, steps: &mut Steps) -> Verdict {
         let Some((compound, combinator)) = self.compounds.get(index) else { return Verdict::Never };
         if !steps.spend(1) {
             return Verdict::Never;
@@ -144,7 +144,7 @@ impl Complex {
         if !compound.accepts(element, scope, steps) {
             return Verdict::TryLaterSibling;
         }
-        let Some(combinator) = *combinator else { return self.judge_leading(element, scope) };
+        let Some(combinator) = *combinator else { return self.match_leading(element, scope) };
         let mut element = element;
         loop {
             let next = match combinator {
@@ -158,7 +158,7 @@ impl Complex {
                 };
             };
             element = next;
-            let verdict = self.judge(index + 1, element, scope, steps);
+            let verdict = self.match_from(index + 1, element, scope, steps);
             match (verdict, combinator) {
                 (Verdict::Matched | Verdict::Never, _) | (_, Combinator::NextSibling) => return verdict,
                 (_, Combinator::Child) => return Verdict::TryDescendant,
@@ -170,7 +170,7 @@ impl Complex {
 
     /// In `:has()`, whether the element of the leftmost compound has the required relation to `scope`, the element with
     /// the `:has()`.
-    fn judge_leading(&self, leftmost: Element<'_>, scope: Element<'_>) -> Verdict {
+    fn match_leading(&self, leftmost: Element<'_>, scope: Element<'_>) -> Verdict {
         let has_relation = match self.leading {
             None => true,
             Some(Combinator::Descendant) => leftmost.node > scope.node && leftmost.node < scope.end(),

@@ -5,6 +5,8 @@ use crate::document::names::Name;
 
 /// Maximum bytes of a selector.
 const MAX_SELECTOR_BYTES: usize = 64 * 1024;
+/// How many characters of a selector an error message shows.
+const MAX_SHOWN: usize = 80;
 /// Maximum nesting of `:not(:is(...))`.
 const MAX_NESTING: usize = 16;
 
@@ -29,8 +31,8 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn error(&self, message: impl Into<String>) -> SelectError {
         let position = self.css.get(..self.at).unwrap_or(self.css).chars().count() + 1;
-        let selector = if self.css.chars().count() > 80 {
-            format!("{}...", self.css.chars().take(80).collect::<String>())
+        let selector = if self.css.chars().count() > MAX_SHOWN {
+            format!("{}...", self.css.chars().take(MAX_SHOWN).collect::<String>())
         } else {
             self.css.to_owned()
         };
