@@ -7,6 +7,11 @@ use regex::Regex;
 use super::measure::Measure;
 use crate::document::{Document, Element, names};
 
+/// How many characters of an attribute are read.
+const MAX_ATTRIBUTE_CHARS: usize = 400;
+/// How many elements within an element are searched for one that declares itself as the content.
+const MAX_SEARCHED: usize = 2000;
+
 /// Words in classes and ids that indicate boilerplate.
 static BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
@@ -129,7 +134,7 @@ pub(super) fn words_of(element: Element<'_>) -> String {
     for name in ["class", "id", "data-testid", "data-component"] {
         let Some(value) = element.raw_attribute(name) else { continue };
         let mut is_after_lower = false;
-        for character in value.chars().take(400) {
+        for character in value.chars().take(MAX_ATTRIBUTE_CHARS) {
             if character.is_ascii_uppercase() && is_after_lower {
                 words.push('-');
             }
@@ -157,7 +162,7 @@ fn is_hidden(element: Element<'_>) -> bool {
         return !matches!(element.name_id(), names::SPAN | names::I | names::IMG);
     }
     element.raw_attribute("style").is_some_and(|style| {
-        let style: String = style.chars().filter(|next| !next.is_whitespace()).take(400).collect();
+        let style: String = style.chars().filter(|next| !next.is_whitespace()).take(MAX_ATTRIBUTE_CHARS).collect();
         style.contains("display:none") || style.contains("visibility:hidden")
     })
 }
@@ -183,8 +188,8 @@ fn is_boilerplate_role(element: Element<'_>) -> bool {
 }
 
 /// Sets the flag in `removed` of each boilerplate element. The flags of its descendants are not set. Boilerplate is
-/// detected by element name, by role and by whether the element is hidden; with `by_name` also by class and id.
-pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
+/// detected by element name, by role and by whether the element is hidden; with `by_class` also by class and id.
+pub(super) fn mark(page: &Document, by_class: bool, removed: &mut [bool]) {
     let measure = Measure::of(page, &[]);
     let all = measure.text(page.root()).max(1);
     let mut next = 1u32;
@@ -198,7 +203,7 @@ pub(super) fn mark(page: &Document, by_name: bool, removed: &mut [bool]) {
             continue;
         }
         let is_boilerplate =
-            looks_like_boilerplate(element, name, by_name) && !(by_name && holds_content(element, &measure, all));
+            looks_like_boilerplate(element, name, by_class) && !(by_class && holds_content(element, &measure, all));
         if is_noise(element, name) || is_boilerplate {
             if let Some(mark) = removed.get_mut(id as usize) {
                 *mark = true;
@@ -229,7 +234,7 @@ fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
             || inner.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"))
             || (matches!(inner.name_id(), names::DIV | names::SECTION) && indicates_content(words_of(inner).trim()))
     };
-    if element.descendants().take(2000).any(is_declared_content) {
+    if element.descendants().take(MAX_SEARCHED).any(is_declared_content) {
         return true;
     }
     text * 4 >= all && !LONG_BOILERPLATE.is_match(words_of(element).trim())
@@ -257,8 +262,8 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
     }
 }
 
-/// Whether an element looks like boilerplate by its element name or role. With `by_name`, class and id count too.
-fn looks_like_boilerplate(element: Element<'_>, name: names::Name, by_name: bool) -> bool {
+/// Whether an element looks like boilerplate by its element name or role. With `by_class`, class and id count too.
+fn looks_like_boilerplate(element: Element<'_>, name: names::Name, by_class: bool) -> bool {
     match name {
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
         names::HEADER => {
@@ -272,7 +277,7 @@ fn looks_like_boilerplate(element: Element<'_>, name: names::Name, by_name: bool
         // The text of a heading may be a link to the table of contents, with a class such as `toc`: it is content. The
         // symbol that links to the heading itself is not.
         names::A if element.parent().is_some_and(|parent| parent.name_id().is_heading()) => {
-            return by_name && words_of(element).split_ascii_whitespace().any(|word| word == "headerlink");
+            return by_class && words_of(element).split_ascii_whitespace().any(|word| word == "headerlink");
         }
         _ if name.is_heading() => return false,
         _ => {}
@@ -280,10 +285,11 @@ fn looks_like_boilerplate(element: Element<'_>, name: names::Name, by_name: bool
     if is_boilerplate_role(element) {
         return true;
     }
-    if !by_name {
+    if !by_class {
         return false;
     }
     let words = words_of(element);
+    // Without words there is at most the space after an empty attribute.
     if words.len() < 2 {
         return false;
     }

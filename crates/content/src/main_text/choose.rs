@@ -82,7 +82,7 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
             return Some(thread);
         }
         let is_body = element.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"));
-        // The least share of the text is an eighth or a third.
+        // An `articleBody` needs an eighth of the text of the page, another element needs a third.
         let divisor = if is_body { 8 } else { 3 };
         if measure.text(element) * divisor >= all {
             return Some(element);
@@ -96,11 +96,13 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
         .collect();
     let largest = outer.iter().max_by_key(|article| measure.text(**article))?;
     let text = measure.text(*largest);
+    // The only article needs a third of the text of the page, one of several articles needs half of it.
     let divisor = if outer.len() == 1 { 3 } else { 2 };
     (text >= MIN_ARTICLE && text * divisor >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
 }
 
-/// The element around all posts of a thread, if `post` is one of them: other elements of the same class contain text too.
+/// The element around all posts of a thread, if `post` is one of them. It is, if other candidates have the same class
+/// and if all of them together have at least half of the text of the element around them.
 fn thread_around<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) -> Option<Element<'a>> {
     let class = post.raw_attribute("class")?;
     let is_apart = |other: &Element<'_>| other.end() <= post.node || other.node >= post.end();

@@ -76,6 +76,11 @@ impl<'a> Article<'a> {
 /// If the content has fewer characters, a second selection without class names is tried.
 const MIN_LENGTH: u32 = 250;
 
+/// How many `h1` elements of a page may be its title.
+const MAX_HEADINGS: usize = 20;
+/// A heading of more bytes is not a title.
+const MAX_TITLE_BYTES: usize = 300;
+
 /// Whether classes and ids are considered when the content is selected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClassNames {
@@ -98,11 +103,13 @@ fn text_length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
     roots.iter().map(|&root| measure.text(page.element(root))).sum()
 }
 
-/// The title and the node of the heading that it comes from. That is the first `h1` that the `title` element contains,
-/// else the first one within the content, else the only one. Without such a heading, the `title` element is used.
+/// The title and the node of the heading that it comes from. That is the first `h1` whose text is a part of the `title`
+/// element, else the first `h1` within the content, else the only `h1`. Without such a heading, the `title` element is
+/// used.
 fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
     let title_element = page.title();
-    let headings: Vec<_> = page.elements().filter(|element| element.name_id() == names::H1).take(20).collect();
+    let headings: Vec<_> =
+        page.elements().filter(|element| element.name_id() == names::H1).take(MAX_HEADINGS).collect();
     let is_in_content = |id: u32| roots.iter().any(|&root| id >= root && id < page.element(root).end());
     let is_in_title = |text: &str| title_element.as_ref().is_some_and(|title| title.contains(text));
     let text = |heading: &Element<'_>| {
@@ -117,7 +124,7 @@ fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
         .or_else(|| with_text.iter().find(|(id, _)| is_in_content(*id)))
         .or(if with_text.len() == 1 { with_text.first() } else { None });
     match chosen {
-        Some((id, text)) if text.len() <= 300 => (Some(text.clone()), Some(*id)),
+        Some((id, text)) if text.len() <= MAX_TITLE_BYTES => (Some(text.clone()), Some(*id)),
         _ => (title_element, None),
     }
 }

@@ -12,7 +12,7 @@ pub(super) enum Format {
     Markdown,
 }
 
-/// Renders the elements `roots`, without the flagged nodes and without the node `headline`.
+/// Renders the elements `roots`, without the nodes that are flagged in `removed` and without the node `headline`.
 pub(super) fn render(
     page: &Document,
     roots: &[u32],
@@ -321,6 +321,7 @@ impl<'a> Writer<'a> {
             return self.children(element);
         }
         self.inline(element, |inner| {
+            // Marks are omitted around several lines and around other emphasis.
             if inner.contains('\n') || inner.starts_with('*') {
                 inner.to_owned()
             } else {
