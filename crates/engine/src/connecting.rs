@@ -38,6 +38,7 @@ pub enum ConnectStep<S> {
     Connected(SocketAddr, S),
     /// Wait until one of [`Connecting::sockets`] is writable, or until this time, then call [`Connecting::step`] again.
     Wait(Time),
+    /// No address could be connected to.
     Failed(Failure),
 }
 

@@ -364,8 +364,8 @@ impl<'a> StreamSink<'a> {
                 continue;
             }
             if slot.inner.is_some() {
-                // This match is not needed if only the first match within an item counts and the innermost item has one.
-                // The items around that item then have one too.
+                // If only the first match within an item counts, and the innermost item has one, this match is not
+                // needed: the items around the innermost one have that match too.
                 let Some(item) = self.open_items.iter().rev().find(|item| item.field == slot.field) else { continue };
                 let Some(field) = self.field(slot) else { continue };
                 let first_only = matches!(slot.kind, SlotKind::Text) && match_limit(field, &Take::Text) == 1;
