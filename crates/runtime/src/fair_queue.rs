@@ -105,6 +105,7 @@ mod tests {
         (10..30).for_each(|item| queue.push('g', item, 50));
         let order: Vec<i32> = std::iter::from_fn(|| queue.pop()).collect();
         let heavy: Vec<usize> = (0..3).filter_map(|item| order.iter().position(|other| *other == item)).collect();
+        // In the first three turns of `h`, its credit is too low.
         assert_eq!(heavy, [3, 8, 13], "the others are served before each: {order:?}");
         assert_eq!(order.len(), 23);
     }

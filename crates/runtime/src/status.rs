@@ -248,6 +248,7 @@ mod tests {
         };
         let mut tally = CrawlTally::default();
         Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome)));
+        // Pages with two of the seven outcomes were not requested. Two of the outcomes are errors.
         assert_eq!((tally.outcomes.total(), tally.pages()), (7, 5));
         assert_eq!(tally.errors.len(), 2);
         tally.rates(Time::ZERO + Duration::from_secs(10));
