@@ -35,6 +35,10 @@ const MIN_ROBOTS_MEMORY: usize = 4 << 20;
 /// Up to this many lanes, lanes with work are taken from the frontier at once, and idle lanes are kept. Beyond it, a
 /// lane is taken only if a slot would stay empty.
 pub const IDLE_LANES: usize = 16_384;
+/// Lanes, links on the workbench and robots rules may each use `--max-memory` divided by this.
+const MEMORY_DIVISOR: u64 = 16;
+/// The memory that is divided if there is no `--max-memory`.
+const DEFAULT_MEMORY: u64 = 1 << 30;
 /// Estimated bytes of a lane and its state: the limit on lanes is the memory for lanes divided by this.
 const LANE_BYTES: u64 = 1_024;
 /// Estimated bytes of a link on the workbench: the limit on links is the memory for links divided by this.
@@ -48,7 +52,7 @@ const MAX_BATCH: usize = 64;
 const MIN_BATCH: usize = 2;
 /// Limit on the evicted lanes whose delays are kept in memory.
 const MAX_CARRIED: usize = 65_536;
-/// How many idle lanes one call examines.
+/// How many idle lanes one call of [`Workbench::evict_idle_lanes`] examines.
 const EVICTION_STEPS: usize = 8;
 /// A lane that cannot start a request for this long is parked if there are too few lanes for the free slots.
 pub const PARK_AFTER: Duration = Duration::from_secs(60);
@@ -94,17 +98,17 @@ struct Carried {
 
 impl Evictable {
     pub fn new(rules: &Rules) -> Self {
-        let memory = rules.max_memory.unwrap_or(1 << 30);
-        // How many items of this size fit into one of `parts` equal parts of the memory.
-        let share = |parts: u64, size: u64| usize::try_from(memory / parts / size).unwrap_or(usize::MAX);
-        let max_lanes = share(16, LANE_BYTES).max(MIN_LANES).max(rules.concurrency.saturating_mul(2));
+        let share = rules.max_memory.unwrap_or(DEFAULT_MEMORY) / MEMORY_DIVISOR;
+        // How many items of this size fit into one share of the memory.
+        let items_of = |size: u64| usize::try_from(share / size).unwrap_or(usize::MAX);
+        let max_lanes = items_of(LANE_BYTES).max(MIN_LANES).max(rules.concurrency.saturating_mul(2));
         Self {
-            robots_limit: share(16, 1).clamp(MIN_ROBOTS_MEMORY, MAX_ROBOTS_MEMORY),
+            robots_limit: items_of(1).clamp(MIN_ROBOTS_MEMORY, MAX_ROBOTS_MEMORY),
             robots_bytes: 0,
             next_eviction: Time::ZERO,
             max_lanes,
             eager_lanes: IDLE_LANES.min(max_lanes / 2).max(rules.concurrency),
-            max_links: share(16, LINK_BYTES).min(MAX_LINKS),
+            max_links: items_of(LINK_BYTES).min(MAX_LINKS),
             idle: VecDeque::new(),
             idle_lanes: 0,
             carried: HashMap::new(),
@@ -165,6 +169,7 @@ impl Workbench {
     /// Estimated size of all lanes in memory, in bytes, without their robots rules.
     pub fn lanes_bytes(&self) -> usize {
         let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.held.count());
+        // Three times the size of the value: the estimate includes its key in the map and in the ordered set.
         let carried = self.evictable.carried.len() * 3 * size_of::<Carried>();
         self.lanes.len() * usize::try_from(LANE_BYTES).unwrap_or(0) + links + carried
     }
@@ -376,7 +381,7 @@ mod tests {
                 bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
                 let state = robots_rules(rules.clone(), at(0));
                 bench.robots_known(LaneId(host), &origin(host, port), state, at(0));
-                assert!(bench.robots_bytes() <= 4 << 20, "{}", bench.robots_bytes());
+                assert!(bench.robots_bytes() <= MIN_ROBOTS_MEMORY, "{}", bench.robots_bytes());
             }
         }
         let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();
@@ -453,7 +458,7 @@ mod tests {
                 Next::Wait(until) if until.is_never() => break,
                 Next::Wait(until) => now = now.max(until),
             }
-            assert!(bench.robots_bytes() <= 4 << 20, "{}", bench.robots_bytes());
+            assert!(bench.robots_bytes() <= MIN_ROBOTS_MEMORY, "{}", bench.robots_bytes());
         }
         assert_eq!(started, hosts * pages, "after {recalls} recalls");
         assert!(recalls > 0 && recalls <= started, "{recalls} recalls");
@@ -461,14 +466,14 @@ mod tests {
 
     #[test]
     fn lanes_with_rules_in_memory_go_first() {
-        // The rules are evicted before the lanes enter the ready set, or while they are in it.
+        // The rules are evicted before the lanes enter the queue `ready`, or (late) while they are in it.
         for is_late in [false, true] {
             let mut bench = bench(|config| config.concurrency = 1);
             let ids = [LaneId(0), LaneId(1), LaneId(2)];
             let ip = "93.184.216.1".parse().expect("an address");
             for id in ids {
                 bench.robots_known(id, &origin(id.0, 80), robots_rules(Robots::default(), at(0)), at(0));
-                // The first two have many links queued, and entered the ready set first.
+                // The first two have many links and enter the queue first, so that only their rules rank them last.
                 let count = if id == LaneId(2) { 1 } else { 50 };
                 let lane = &mut bench.lanes.get_mut(&id).expect("a lane").lane;
                 lane.addresses = Addresses::Known { list: [ip].into(), until: at(86_400), took: Measured::default() };

@@ -11,9 +11,12 @@ use crate::time::Time;
 
 /// A lane that may start now. The order is:
 ///
-/// 1. hosts whose robots.txt was just fetched, while the connection is open;
-/// 2. new hosts, because their first page shows how much work there is;
-/// 3. the other lanes, those with the longest remaining time first, because they determine when the crawl ends.
+/// 1. the lane whose evicted robots rules were just loaded again;
+/// 2. hosts whose robots.txt was just fetched, while the connection is open;
+/// 3. new hosts, because their first page shows how much work there is;
+/// 4. the other lanes with robots rules in memory, those with the longest remaining time first, because they determine
+///    when the crawl ends;
+/// 5. lanes whose robots rules were evicted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ready {
     /// The largest is served first.

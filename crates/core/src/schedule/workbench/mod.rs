@@ -11,7 +11,7 @@
 //! - `rated`: it may start when `--rate` allows a page.
 //! - `crowded`: it holds slots for long, and may start when more slots are free (see `slots`).
 //! - `unproven`: it may start when a slot is free that is not reserved for quick lanes (see `slots`).
-//! - the queue of an address whose slots are all in use.
+//! - the queue of an IP address: it may start when fewer requests are in flight at that address (`--per-ip`).
 //!
 //! A lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them. When the
 //! event occurs, the lane is queued again.
@@ -65,6 +65,8 @@ use crate::visit::Visit;
 
 /// How long no requests are sent to an unreachable host.
 const GIVEN_UP_LIFE: Duration = Duration::from_secs(3600);
+/// The wait before a DNS lookup is repeated doubles at most this often.
+const MAX_DNS_DOUBLINGS: u32 = 16;
 /// Redirects that are followed for a robots.txt (RFC 9309, 2.3.1.2).
 pub const ROBOTS_REDIRECTS: u8 = 5;
 
@@ -88,7 +90,7 @@ pub struct Workbench {
     in_flight: usize,
     /// The number of lanes whose host name is being resolved.
     resolving: usize,
-    /// The number of lanes with work whose requests do not hold slots for long.
+    /// The number of fast lanes with work (see `slots`).
     fast_lanes: usize,
     quick: QuickLanes,
     concurrency: usize,
@@ -220,8 +222,7 @@ impl Workbench {
         self.place(id, now);
     }
 
-    /// Whether a lane is in memory. A lane with work may still be only in the frontier, and an idle one may have been
-    /// evicted.
+    /// Whether a lane is in memory. If not, its links may be queued in the frontier, or it was idle and was evicted.
     pub fn holds(&self, id: LaneId) -> bool {
         self.lanes.contains_key(&id)
     }
@@ -243,7 +244,8 @@ impl Workbench {
         self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.backs_off_until())
     }
 
-    /// Delays the first request, because an earlier run or another process may have sent one `ago`.
+    /// Delays the first request, because an earlier run or another process may have sent one. `ago` is the time since
+    /// then.
     pub fn keep_initial_delay(&mut self, id: LaneId, ago: Duration, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             let pace = &mut entry.lane.pace;
@@ -275,7 +277,7 @@ impl Workbench {
         self.place(id, now);
     }
 
-    /// Adds a robots.txt or a sitemap to fetch before the lane's pages.
+    /// Adds a robots.txt to fetch before the lane's pages: at the user's request, or as the target of a redirect.
     pub fn add_auxiliary(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.site_files.push_back(link, purpose);
@@ -310,7 +312,7 @@ impl Workbench {
         entry.lane.addresses = match answer {
             Ok((list, life)) => Addresses::Known { list: list.into(), until: now + life, took },
             Err(failure) if retry::is_transient(failure.kind) && tries < rules.max_tries => {
-                let doublings = u32::from(tries.saturating_sub(1)).min(16);
+                let doublings = u32::from(tries.saturating_sub(1)).min(MAX_DNS_DOUBLINGS);
                 let wait = rules.retry_wait.saturating_mul(2u32.saturating_pow(doublings));
                 Addresses::RetryAt { at: now + wait, tries }
             }

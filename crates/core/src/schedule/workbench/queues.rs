@@ -35,9 +35,9 @@ pub(super) enum WaitState {
     Unproven,
 }
 
-/// The weight of a host whose robots.txt was the only request so far.
+/// The weight ([`Ready::weight`]) of a host whose robots.txt was the only request so far.
 const FIRST_PAGE: u64 = u64::MAX;
-/// The weight of a host without any request.
+/// The weight of a host without any request, or with a single one if robots.txt files are ignored.
 const NEW_HOST: u64 = u64::MAX - 1;
 
 impl Workbench {
@@ -119,6 +119,7 @@ impl Workbench {
         // the connections of each in use.
         let remaining = lane.left().saturating_mul(spacing) / (lane.in_flight() as u64 + 1);
         if self.recalled == Some(id) {
+            // Sequence numbers start at one, so this ranks before all other lanes.
             return Some(Ready { weight: u64::MAX, seq: Reverse(0), lane: id });
         }
         let weight = match lane.pace.starts() {
@@ -154,7 +155,7 @@ impl Workbench {
         }
     }
 
-    /// Ends a request at these addresses, and wakes a lane that waits for each.
+    /// Counts the end of a request at these addresses. For each address, wakes one lane that waits for it.
     pub(super) fn free_addresses(&mut self, addresses: &[IpAddr]) {
         if self.rules.per_ip.is_none() {
             return;
@@ -202,7 +203,7 @@ impl Workbench {
     }
 }
 
-/// Why a lane waits for a known time.
+/// Why a lane in the queue `later` waits.
 fn wait_reason(lane: &Lane, now: Time) -> WaitReason {
     if lane.pace.backs_off_until() > now {
         WaitReason::BackOff

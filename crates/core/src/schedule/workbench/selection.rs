@@ -1,5 +1,6 @@
 //! Selection of a lane's next request. [`super::pick`] selects a link. This file checks what may block it: the host
-//! name, the robots.txt, the limit of an address or the rate. Links that need no request are settled.
+//! name, the robots.txt, the limit of an address or the rate. The visits of links that end without a request are added
+//! to `decided`.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -31,7 +32,7 @@ pub(super) enum Selection {
 }
 
 impl Workbench {
-    /// Selects the next action of this lane. Links that need no request are settled.
+    /// Selects the next action of this lane. The visits of links that end without a request are added to `decided`.
     pub(super) fn select(&mut self, id: LaneId, now: Time) -> Selection {
         let rules = Arc::clone(&self.rules);
         let may_start_pages = self.pages_left > 0;
@@ -45,6 +46,7 @@ impl Workbench {
             return Selection::Blocked(due);
         }
         let list = match &lane.addresses {
+            // If `took` is known, no job has used the addresses. Then the first job may use expired ones.
             Addresses::Known { list, until, took } if *until > now || took.is_known() => Arc::clone(list),
             addresses if pick::has_given_addresses(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
             Addresses::Resolving { .. } => return Selection::Blocked(Time::NEVER),
@@ -58,8 +60,8 @@ impl Workbench {
             // A proxy resolves the name.
             _ if pick::is_resolved_by_proxies(lane, &rules) => proxy::ip_literal(&lane.name).into_iter().collect(),
             stale => {
-                // Links with a refused name or port were settled on arrival. If no other link is left, the name is not
-                // looked up, because the lookup would leak it.
+                // Links with a refused name or port ended on arrival. If no other link is left, the name is not looked
+                // up, because the lookup would leak it.
                 let tries = if let Addresses::RetryAt { tries, .. } = stale { *tries } else { 0 };
                 if lane.queue.is_empty() && lane.site_files.is_empty() && lane.retries.is_empty() {
                     return Selection::Blocked(Time::NEVER);
@@ -122,14 +124,14 @@ impl Workbench {
         }
     }
 
-    /// Moves the links of a lane that need no request to `decided`.
+    /// Moves the links of a lane that end without a request because of the update to `decided`.
     pub(super) fn move_decided(&mut self, id: LaneId, update: Update<'_>, now: Time) {
         if let Some(entry) = self.lanes.get_mut(&id) {
             pick::move_decided(&mut entry.lane, update, &self.rules, now, &mut self.decided);
         }
     }
 
-    /// Settles every link of an unreachable host with the host's failure.
+    /// Ends every link of an unreachable host with the host's failure: adds their visits to `decided`.
     pub(super) fn fail_all(&mut self, id: LaneId, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
@@ -147,6 +149,7 @@ impl Workbench {
         for (link, purpose) in links {
             // An address given with --resolve is used although DNS has failed.
             if is_dns_failure && self.rules.given_addresses(link.url.host(), link.url.port()).is_some() {
+                // Links without a purpose come from the queue of pages and sitemaps, and return to it.
                 pick::put_back(lane, link, purpose.unwrap_or(Purpose::Page));
                 continue;
             }

@@ -13,10 +13,10 @@ use crate::rules::RobotsPolicy;
 use crate::schedule::job::LaneId;
 use crate::time::Time;
 
-/// At most one slot in this many is reserved.
+/// At most one slot in this many is reserved for fast and quick lanes.
 const SLOTS_PER_RESERVED: usize = 8;
 
-/// How many slots are reserved for one fast lane.
+/// How many slots are reserved for each fast or quick lane.
 const FAST_LANE_SLOTS: usize = 6;
 
 /// How often the workbench checks whether a lane can use the reserved slots.
@@ -31,8 +31,8 @@ const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 
 /// A slow response that holds its slot for longer than this may be closed if a quick lane waits.
 const QUICK_LANE_PATIENCE: Duration = Duration::from_secs(1);
-/// A slow response that holds its slot for longer than this may be closed if another host waits, of which no page is
-/// known.
+/// A slow response that holds its slot for longer than this may be closed if a lane waits that has not requested a page
+/// yet.
 const NEW_LANE_PATIENCE: Duration = Duration::from_secs(5);
 /// How often slots are counted while all are taken.
 const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(100);
@@ -54,11 +54,12 @@ impl Workbench {
         self.is_short_of_slots(self.fast_lanes, now)
     }
 
-    /// Whether all free slots are reserved, if slots are reserved for this number of lanes. Slots that quick lanes use
-    /// count as a part of the reserve, so that few free slots or none are kept back.
+    /// Whether all free slots are reserved, if slots are reserved for this number of lanes. The slots that quick lanes
+    /// use count as part of the reserve. The more of them are in use, the fewer free slots are kept back.
     fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
         let max_reserve = self.concurrency / SLOTS_PER_RESERVED;
         if self.in_flight + max_reserve < self.concurrency {
+            // More slots are free than may be reserved.
             return false;
         }
         let reserve = max_reserve.min(lanes * FAST_LANE_SLOTS);
@@ -126,10 +127,10 @@ impl Workbench {
         }
     }
 
-    /// Called while all slots, or all unreserved slots, are in use. If requests hold more than half of all slots for
-    /// longer than a waiting lane has to accept, has the workers close the slow responses among them, down to half of
-    /// the slots. Their number is kept until the next count while waiting lanes take the freed slots, because each
-    /// close frees only one. Returns when to count again.
+    /// Called while all slots, or all unreserved slots, are in use. Counts the slots that requests hold for longer than
+    /// the patience of a waiting lane. If these are more than half of all slots, the workers close slow responses until
+    /// half of the slots are left to them. The number of responses to close stays set until the next count, even if
+    /// waiting lanes take freed slots in between. Returns when to count again.
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let has_unproven = self.queues.has_unproven();
         if self.queues.has_no_ready_lane() && !has_unproven {

@@ -113,17 +113,18 @@ impl Workbench {
         links
     }
 
-    /// Takes back all links of one lane that are not in flight, because another process takes the lane over.
+    /// Takes back all links of one lane that are not in flight, because another process takes the lane over. Fetches of
+    /// robots.txt files are dropped.
     pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
         let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
         let lane = &mut entry.lane;
         lane.backlog = 0;
         let (site_files, retries) = (lane.site_files.take().len(), lane.retries.len());
         let mut links: Vec<Link> = lane.queue.drain(..).collect();
-        let dropped = site_files + retries + links.len();
+        let removed = site_files + retries + links.len();
         let page_retries = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
         links.extend(page_retries.map(|Reverse(retry)| retry.link));
-        self.held.remove(dropped);
+        self.held.remove(removed);
         self.place(id, now);
         links
     }
@@ -136,5 +137,6 @@ impl Workbench {
 
 /// Time between two pages at a rate of pages per second.
 pub(super) fn spacing(rate: f64) -> Duration {
+    // The minimum prevents a division by zero.
     Duration::from_secs_f64(1.0 / rate.max(1e-6))
 }

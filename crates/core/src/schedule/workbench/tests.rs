@@ -278,6 +278,7 @@ fn a_host_that_never_responds_is_given_up() {
             Next::Resolve(..) | Next::Recall(..) => panic!("name and rules are known"),
         }
     }
+    // After ten failures the host is given up. The other links end without a request.
     assert_eq!((requested, settled, bench.held()), (10, 60, 0));
     assert!(now - Time::ZERO < Duration::from_secs(300));
 }
@@ -304,6 +305,7 @@ fn a_host_that_is_always_overloaded_is_given_up() {
             Next::Recall(..) => panic!("rules are known"),
         }
     }
+    // After 40 refusals the host is given up. The other links end without a request.
     assert_eq!((requested, ended, bench.held()), (40, 20, 0));
     assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "the host is given up late");
     // After another response the count starts over.
@@ -507,15 +509,15 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     for job in quick {
         end(&mut bench, job, 200, at(300));
     }
-    // It has one slot now, and three are held by others.
+    // The quick lane has one slot now, and other lanes hold three.
     let mut quick = fetches(&mut bench, at(300));
     assert_eq!(quick.len(), 1);
     assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_100)));
-    assert!(!quota.take(LONG), "they have not had their time");
+    assert!(!quota.take(LONG), "no response has held its slot for more than a second");
     end(&mut bench, quick.remove(0), 200, at(1_200));
     assert_eq!(fetches(&mut bench, at(1_250)).len(), 1);
     assert!(!quota.take(Duration::from_millis(900)), "a response that began less than a second ago continues");
-    assert!(quota.take(LONG) && !quota.take(LONG), "more than half of the slots are held for long, by one");
+    assert!(quota.take(LONG) && !quota.take(LONG), "three slots are held for long: one more than half");
     quota.set(1, Duration::ZERO);
     end(&mut bench, slow.next().expect("a job"), 200, at(1_300));
     assert_eq!(fetches(&mut bench, at(1_300)).len(), 1);
@@ -531,7 +533,7 @@ fn slow_responses_are_asked_to_give_way_to_a_new_host() {
     let jobs = fetches(&mut bench, at(0));
     assert!(jobs.len() == 4 && jobs.iter().all(|job| job.lane.0 < 4), "the first four go first");
     assert!(matches!(bench.next(at(4_900)), Next::Wait(again) if again == at(5_000)));
-    assert!(!quota.take(LONG), "they have not had their time");
+    assert!(!quota.take(LONG), "no response has held its slot for more than five seconds");
     assert!(matches!(bench.next(at(5_150)), Next::Wait(_)));
     assert!(!quota.take(Duration::from_millis(4_900)));
     let mut jobs = jobs.into_iter();
@@ -565,7 +567,7 @@ fn some_slots_are_reserved_for_a_quick_host() {
         slow.extend(others);
         assert_eq!((in_flight.len(), slow.len()), (2, 14), "two slots in sixteen are for the quick host");
     }
-    // When nothing is left for it, the others have all slots.
+    // When the quick lane has no links left, the other lanes get all slots.
     while let Some(job) = in_flight.pop_front() {
         end(&mut bench, job, 200, at(300));
         let (quick, others): (Vec<Job>, Vec<Job>) =
@@ -579,7 +581,7 @@ fn some_slots_are_reserved_for_a_quick_host() {
 
 #[test]
 fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
-    for (others, paused) in [(0, false), (1, true)] {
+    for (others, is_delayed) in [(0, false), (1, true)] {
         let mut bench = bench(|_| {});
         let one: &[&str] = &["93.184.216.1"];
         stock_all(&mut bench, &vec![(90, one); 1 + others]);
@@ -594,7 +596,7 @@ fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
             bench.finish(&visit, at(10));
         }
         let first = fetches(&mut bench, at(11));
-        assert_eq!(first.iter().any(|job| job.lane == LaneId(0)), !paused, "beside {others}");
+        assert_eq!(first.iter().any(|job| job.lane == LaneId(0)), !is_delayed, "beside {others}");
         assert!(others == 0 || first.iter().any(|job| job.lane == LaneId(1)));
         first.into_iter().for_each(|job| end(&mut bench, job, 200, at(50)));
         assert!(fetches(&mut bench, at(200)).iter().any(|job| job.lane == LaneId(0)), "it goes on");
