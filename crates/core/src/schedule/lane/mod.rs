@@ -49,7 +49,7 @@ pub struct Lane {
     pub queue: VecDeque<Link>,
     /// Links that wait for another attempt, earliest first.
     pub retries: BinaryHeap<Reverse<PendingRetry>>,
-    /// robots.txt and other site files, which are requested before pages.
+    /// robots.txt files that are requested before pages: at the user's request, or as targets of redirects.
     pub site_files: SiteQueue,
     /// How many more links the frontier holds for this lane.
     pub backlog: u64,
@@ -89,7 +89,7 @@ pub struct PendingRetry {
 #[derive(Debug)]
 pub enum Addresses {
     Unknown,
-    /// A DNS lookup is in progress since this time. `tries` counts the lookups, including this one.
+    /// A DNS lookup is in progress since this time. `tries` counts the lookups that failed before it.
     Resolving {
         since: Time,
         tries: u8,
@@ -102,7 +102,7 @@ pub enum Addresses {
         until: Time,
         took: Measured,
     },
-    /// The lookup failed with a transient error. It is repeated at this time.
+    /// The lookup failed with a transient error. It is repeated at this time. `tries` counts the failed lookups.
     RetryAt {
         at: Time,
         tries: u8,

@@ -33,11 +33,13 @@ const LOCAL_SAMPLES: u16 = 8;
 /// Number of consecutive failures without any response after which a host is given up: about four minutes with default
 /// settings.
 const MAX_FAILURES: u8 = 10;
-/// Up to this many consecutive failures, the host does not back off.
+/// Up to this many consecutive failures, the lane does not back off, because single pages may be the cause.
 const MAX_PAGE_FAILURES: u8 = 3;
 /// Number of consecutive refusals and failures after which a host is given up: half an hour with default settings,
 /// longer with Retry-After.
 const MAX_REFUSALS: u8 = 40;
+/// The back-off doubles at most this often.
+const MAX_DOUBLINGS: u32 = 16;
 
 /// The pace of one lane.
 #[derive(Debug)]
@@ -47,13 +49,13 @@ pub struct LanePace {
     window: Window,
     local: LocalLimit,
     health: Health,
-    /// The fastest response so far.
+    /// The shortest time to the first byte so far.
     fastest: Measured,
     /// Exponential moving average of the times to the first byte, with weight 1/8.
     mean_ttfb: Measured,
     /// Moving average of the times for which requests held their slots. Failed requests are included.
     slot_time: Measured,
-    /// Whether the last page held its slot for a short time.
+    /// Whether the last page held its slot for at most [`SLOW_SLOT`].
     is_quick: bool,
 }
 
@@ -77,7 +79,8 @@ pub enum LoadSignal {
         whole: Duration,
         /// How long request and response waited on this machine.
         local_wait: Duration,
-        /// The kind of page, if the response time is a measure of the host's load.
+        /// The kind of page ([`page_kind`](super::page_kind)); `None` if the response time is not a measure of the
+        /// host's load.
         kind: Option<u16>,
     },
     /// 429 or 503, with Retry-After if it was sent.
@@ -93,7 +96,8 @@ struct StartGate {
     delay: Duration,
     /// Whether robots.txt has a Crawl-delay. Then requests are sent one at a time.
     has_crawl_delay: bool,
-    /// When the last request was sent; until that is reported, when its slot was taken. Never if there was none.
+    /// When the last request was sent; until that is reported, when its slot was taken. [`Time::NEVER`] if there was
+    /// none.
     last_start: Time,
     /// The slot whose request was handed out but not sent yet. With a delay, no other request starts before it is sent.
     unsent_slot: Option<u16>,
@@ -367,6 +371,7 @@ impl LanePace {
         match signal {
             LoadSignal::Answer { kind: None, .. } | LoadSignal::Overload(_) => {}
             LoadSignal::Answer { .. } => self.is_quick = slot_time <= SLOW_SLOT,
+            // An early failure does not show that the host is quick.
             LoadSignal::NoResponse => self.is_quick &= slot_time <= SLOW_SLOT,
         }
         if self.mode == Pace::Gentle {
@@ -388,7 +393,7 @@ impl LanePace {
             }
             LoadSignal::Overload(retry_after) => {
                 self.health.unanswered = 0;
-                let is_new = self.health.is_new(flight, now);
+                let is_new = self.health.is_new_failure(flight, now);
                 if is_new {
                     self.health.failures = self.health.failures.saturating_add(1);
                 }
@@ -398,7 +403,7 @@ impl LanePace {
                 self.window.refused(flight, is_new, self.gate.backoff_end, now);
             }
             LoadSignal::NoResponse => {
-                if self.health.is_new(flight, now) {
+                if self.health.is_new_failure(flight, now) {
                     self.health.failures = self.health.failures.saturating_add(1);
                     self.health.unanswered = self.health.unanswered.saturating_add(1);
                     self.window.failed(now);
@@ -469,7 +474,8 @@ impl Window {
 }
 
 impl LocalLimit {
-    /// Records a response: how long the host took, and how long it waited on this machine.
+    /// Records a response: how long the host took, and how long the response waited on this machine. `window` is the
+    /// width that the host allows.
     fn observe(&mut self, host: Duration, local_wait: Duration, window: u16) {
         self.samples += 1;
         self.host = self.host.saturating_add(micros(host));
@@ -487,8 +493,9 @@ impl LocalLimit {
 }
 
 impl Health {
-    /// Whether a failure is new: requests that were in flight together count as one failure.
-    fn is_new(&mut self, flight: Flight, now: Time) -> bool {
+    /// Records that a request failed now. Returns whether the failure is new: requests that were in flight together
+    /// count as one failure.
+    fn is_new_failure(&mut self, flight: Flight, now: Time) -> bool {
         let is_new = flight.started >= self.last_failure;
         if is_new {
             self.last_failure = now;
@@ -498,7 +505,7 @@ impl Health {
 
     /// The next back-off period. It doubles with every consecutive failure.
     fn back_off(&self, retry_wait: Duration) -> Duration {
-        let doublings = u32::from(self.failures.saturating_sub(1)).min(16);
+        let doublings = u32::from(self.failures.saturating_sub(1)).min(MAX_DOUBLINGS);
         retry_wait.saturating_mul(2u32.saturating_pow(doublings)).min(MAX_BACKOFF.max(retry_wait))
     }
 }

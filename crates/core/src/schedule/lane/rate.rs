@@ -20,6 +20,10 @@ const STEP_INTERVAL: Duration = Duration::from_secs(2);
 const WINDOW: Duration = Duration::from_secs(5);
 /// With fewer accepted requests than this, the measured rate is unreliable.
 const MIN_ACCEPTED: u32 = 10;
+/// The cap is at least this many requests per second: one request in 20 seconds.
+const MIN_RATE: f32 = 0.05;
+/// The measured time is at least this long, in seconds, so that the measured rate stays finite.
+const MIN_SPAN: f32 = 0.02;
 
 /// The highest rate at which requests to one host may start, if the host refused a higher one.
 #[derive(Debug)]
@@ -60,7 +64,7 @@ impl Default for RateCap {
 impl RateCap {
     /// Minimum time from one start to the next.
     pub fn spacing(&self) -> Duration {
-        self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f32(1.0 / rate.max(1e-3)))
+        self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f32(1.0 / rate.max(MIN_RATE)))
     }
 
     /// Starts per second, if there is a cap.
@@ -93,15 +97,16 @@ impl RateCap {
     pub fn refused(&mut self, now: Time, backoff_end: Time) {
         let (count, span) = self.measured(now);
         let (measured, attempted) = (count as f32 / span, (count + 1) as f32 / span);
-        // A new cap is the rate that was accepted. The next refusals lower it by five percent, or by a quarter if the
-        // measured rate is unreliable.
+        // The first cap is the rate that was accepted. Every further refusal lowers it by five percent, starting from
+        // at most ten percent above the accepted rate. If the measured rate is unreliable, the first cap is three
+        // quarters of the attempted rate, and a further refusal lowers it by a quarter.
         let rate = match self.rate {
             Some(rate) if count >= MIN_ACCEPTED => rate.min(1.1 * measured) * 0.95,
             Some(rate) => rate * 0.75,
             None if count >= MIN_ACCEPTED => measured,
             None => 0.75 * attempted,
         };
-        self.rate = Some(rate.max(0.05));
+        self.rate = Some(rate.max(MIN_RATE));
         self.step = FIRST_STEP;
         self.grows_at = now + Duration::from_secs_f32(self.hold);
         self.hold = (self.hold * 1.6).min(MAX_HOLD);
@@ -109,9 +114,9 @@ impl RateCap {
         (self.previous_accepted, self.previous_span) = (0, Duration::ZERO);
     }
 
-    /// Accepted requests in the last five to ten seconds, and the length of that time in seconds.
+    /// Accepted requests in the current window and the one before, and the length of both in seconds.
     fn measured(&self, now: Time) -> (u32, f32) {
         let span = self.previous_span + (now - self.window_start);
-        (self.previous_accepted + self.accepted, span.as_secs_f32().max(0.02))
+        (self.previous_accepted + self.accepted, span.as_secs_f32().max(MIN_SPAN))
     }
 }

@@ -1,11 +1,12 @@
-//! [`SiteQueue`]: the site files of a lane that are to be fetched.
+//! [`SiteQueue`]: the robots.txt files that a lane has to fetch. Sitemaps are queued like pages.
 
 use std::collections::VecDeque;
 
 use crate::page::link::Link;
 use crate::schedule::job::Purpose;
 
-/// robots.txt and other site files, which go before pages. Empty for most lanes at most times, and then without memory.
+/// The robots.txt files that a lane requests before its pages. Most lanes have none most of the time. An empty queue
+/// allocates no memory.
 #[derive(Debug, Default)]
 #[expect(clippy::box_collection, reason = "most lanes have none, so its place in the lane must be small")]
 pub struct SiteQueue(Option<Box<VecDeque<(Link, Purpose)>>>);
@@ -36,13 +37,13 @@ impl SiteQueue {
         self.0.iter().flat_map(|queue| queue.iter()).map(|(link, _)| link)
     }
 
-    /// Takes all of them.
+    /// Removes and returns all entries.
     pub fn take(&mut self) -> VecDeque<(Link, Purpose)> {
         self.0.take().map(|queue| *queue).unwrap_or_default()
     }
 
     fn queue(&mut self) -> &mut VecDeque<(Link, Purpose)> {
-        // One at a time, mostly; a queue grows to four elements otherwise.
+        // Most queues hold one entry at a time. Without this capacity, a queue would start with room for four.
         self.0.get_or_insert_with(|| Box::new(VecDeque::with_capacity(1)))
     }
 }

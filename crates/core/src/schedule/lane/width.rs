@@ -9,7 +9,7 @@
 //! | phase | width | ends with |
 //! |---|---|---|
 //! | `Ramp` | starts at two, grows by one with each response | the limit, a refusal or an error |
-//! | `Hold` | constant | an experiment: one wider below the limit, two thirds at the limit |
+//! | `Hold` | constant | `Check` if latencies rise, otherwise an experiment: `Wider` below the limit, or `Narrower` |
 //! | `Wider` | one more than before | kept, unless at least three quarters of the growth was wasted |
 //! | `Narrower` | two thirds of before | undone, unless at least three quarters of the difference was wasted |
 //! | `Check` | constant, right after latencies rose | `Backoff` if they are still high |
@@ -74,6 +74,10 @@ const MEAN_SAMPLES: u16 = 16;
 const LEVEL_SAMPLES: f32 = 8.0;
 /// Number of samples over which the variance is averaged.
 const MAX_VARIANCE_SAMPLES: u8 = 64;
+/// The variance before two samples of one kind and phase are known.
+const INITIAL_VARIANCE: f32 = 0.05;
+/// The variance is assumed to be at least this, which is a standard deviation of two percent of the latency.
+const MIN_VARIANCE: f32 = 0.0004;
 
 /// The reason for the current width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +159,7 @@ pub struct WidthControl {
     cap_until: Time,
     /// How long a refused width is avoided.
     cap_hold: Duration,
-    /// When `cap` was last raised.
+    /// When `cap` was last raised; zero if it was not raised, or if a refusal showed that this was too soon.
     cap_raised_at: Time,
 }
 
@@ -204,7 +208,8 @@ struct Difference {
 }
 
 impl Difference {
-    /// Whether the larger width hardly increases the throughput.
+    /// Whether the larger width hardly increases the throughput: by a margin of two standard errors, or by any margin
+    /// if the error is small.
     fn is_wasted(&self) -> bool {
         let wasted = MAX_WASTED_SHARE * self.full;
         self.slower - 2.0 * self.error > wasted || (self.slower > wasted && self.error < 0.1 * self.full)
@@ -234,7 +239,7 @@ impl WidthControl {
             hold: FIRST_HOLD,
             patience: 1,
             kinds: Vec::new(),
-            variance: 0.05,
+            variance: INITIAL_VARIANCE,
             variance_samples: 0,
             level: 0.0,
             floor: 0.0,
@@ -478,12 +483,13 @@ impl WidthControl {
         if weights == 0.0 {
             return Difference { slower: 0.0, error: f32::INFINITY, full: full.abs() };
         }
-        let error = (self.variance.max(0.0004) / weights).sqrt();
+        let error = (self.variance.max(MIN_VARIANCE) / weights).sqrt();
         Difference { slower: sum / weights * full.signum(), error, full: full.abs() }
     }
 }
 
-/// The kind of a page: a hash of its first two folders without digits, of its extension, and of whether it has a query.
+/// The kind of a page: a hash of its first two folders without digits, of the first five letters of its extension, and
+/// of whether it has a query.
 /// Pages of one kind are probably served by the same code, so their latencies can be compared.
 pub fn page_kind(target: &str) -> u16 {
     let (path, query) = target.split_once('?').map_or((target, false), |(path, _)| (path, true));
@@ -492,6 +498,7 @@ pub fn page_kind(target: &str) -> u16 {
     let segments = folder.split('/').filter(|segment| !segment.is_empty()).take(2);
     let letters = segments.flat_map(|segment| segment.bytes().filter(|byte| !byte.is_ascii_digit()).chain([b'/']));
     let end = extension.bytes().take(5).chain([u8::from(query)]);
+    // FNV-1a, folded to 16 bits.
     let hash =
         letters.chain(end).fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash ^ (hash >> 16)) as u16
