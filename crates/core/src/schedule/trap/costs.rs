@@ -15,6 +15,8 @@ use crate::page::scope::domain_key;
 
 /// Limit on sites with balances. Beyond it, sites with low balances are dropped.
 const MAX_SITES: usize = 1 << 16;
+/// A balance is low up to its limit divided by this.
+const LOW_BALANCE_DIVISOR: u64 = 16;
 /// The credit for a received byte, in bytes of the log.
 const LOG_PER_BYTE: u64 = 4;
 /// The credit for a response, in bytes of the log.
@@ -73,13 +75,12 @@ impl SiteCosts {
     /// Limits for a `--trap-budget`.
     pub fn new(budget: u32) -> Self {
         let budget = u64::from(budget);
-        let limits = [
-            budget.saturating_mul(4 << 10),
-            (budget / 4).max(1),
-            (budget / 4).max(1),
-            budget.saturating_mul(256),
-            budget.saturating_mul(16 << 10),
-        ];
+        let mut limits = [0; KINDS];
+        limits[Cost::Log as usize] = budget.saturating_mul(4 << 10);
+        limits[Cost::Hosts as usize] = (budget / 4).max(1);
+        limits[Cost::SitemapFiles as usize] = (budget / 4).max(1);
+        limits[Cost::SitemapEntries as usize] = budget.saturating_mul(256);
+        limits[Cost::SitemapBytes as usize] = budget.saturating_mul(16 << 10);
         Self { limits, balances: HashMap::new() }
     }
 
@@ -111,6 +112,7 @@ impl SiteCosts {
     /// Subtracts the credits for a page with new text.
     pub fn credit_new_page(&mut self, host: &str) {
         if !self.balances.is_empty() {
+            // In the order of `Cost`. The response itself gives credit for the log: see `log_credit`.
             self.subtract(host, [0, HOSTS_PER_PAGE, FILES_PER_PAGE, ENTRIES_PER_PAGE, SITEMAP_BYTES_PER_PAGE]);
         }
     }
@@ -119,7 +121,7 @@ impl SiteCosts {
         let key = site_key(host);
         if self.balances.len() >= MAX_SITES && !self.balances.contains_key(&key) {
             let limits = self.limits;
-            let is_high = |(balance, limit): (&u64, u64)| *balance > limit / 16;
+            let is_high = |(balance, limit): (&u64, u64)| *balance > limit / LOW_BALANCE_DIVISOR;
             self.balances.retain(|_, balances| balances.iter().zip(limits).any(is_high));
             if self.balances.len() >= MAX_SITES {
                 return;

@@ -22,7 +22,7 @@
 //! very deep are rejected by [`crate::page::scope`]; they are counted here too.
 //!
 //! Roots and links that the user adds are not charged. They only count towards `--max-pages-per-host`. Entries of
-//! sitemaps count towards it too, and are charged only to the budgets of sitemaps and of the log (`costs`).
+//! sitemaps count towards this limit too, and are charged only to the budgets of sitemaps and of the log (`costs`).
 //!
 //! Each run starts with full budgets, except those for the hosts of a domain and for `--max-pages-per-host`. Memory is
 //! bounded, independent of the number of hosts and patterns.
@@ -78,7 +78,8 @@ const FREE_COMBINATIONS: usize = 16;
 /// A page links almost only to unknown pages if fewer than one in this many of its links is known.
 const LINKS_PER_KNOWN: u32 = 20;
 
-/// The budgets, all derived from `--trap-budget`. Each is a number of links, except `hosts`.
+/// The budgets, all derived from `--trap-budget`. Each is a number of links, except `hosts`. The weaker a sign of a trap
+/// is, the larger is its budget.
 #[derive(Clone, Copy, Debug)]
 struct Budgets {
     /// Per pattern: links on pages with the same text as another page.
@@ -89,7 +90,7 @@ struct Budgets {
     variants: u32,
     /// Per host: links on pages that link almost only to unknown pages.
     unknown: u32,
-    /// Free hosts per registrable domain.
+    /// How many hosts a registrable domain without useful hosts may have: see [`Domains`].
     hosts: u32,
 }
 
@@ -239,7 +240,7 @@ impl Cut {
 enum Novelty {
     /// New, or too short to compare.
     New,
-    /// Nearly the same as that of another page.
+    /// Not the same as that of any other page, but nearly the same as one.
     Alike,
     /// The same as that of another page, or truncated by a deadline.
     Same,
@@ -395,6 +396,7 @@ impl Traps {
         judging.novelty = self.novelty(visit, lane);
         self.refund(&judging, visit);
         if let Some(costs) = &mut self.costs {
+            // A page without a likeness is too short to show that the site has new text.
             let is_new = judging.novelty != Novelty::Same && visit.for_keeper.likeness.is_some();
             if is_new {
                 costs.credit_new_page(visit.link.url.host());
@@ -413,6 +415,7 @@ impl Traps {
         let Some(Likeness { text, sketch }) = visit.for_keeper.likeness else { return Novelty::New };
         let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
         let is_new_text = self.seen.insert(likeness::mix(text ^ lane));
+        // Inverted, so that a sketch does not equal a text in the same set.
         let is_new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
         match (is_new_text, is_new_sketch) {
             (false, _) => Novelty::Same,
@@ -464,6 +467,7 @@ impl Traps {
         let unknown = judging.lane.and_then(|lane| self.unknown.get(lane.index())).copied().unwrap_or(0);
         let is_endless = is_same_host && unknown >= budgets.unknown;
         let is_new_host = !is_same_host && self.domains.as_ref().is_some_and(|domains| !domains.knows(url.host()));
+        // A single parameter is not a combination.
         let query = url.query().filter(|query| query.contains('&'));
         let is_costly = judging.log_cost >= judging.log_limit;
         let is_charged =
@@ -500,6 +504,7 @@ impl Traps {
             self.unknown.resize(lane.index() + 1, 0);
         }
         let Some(unknown) = self.unknown.get_mut(lane.index()) else { return };
+        // A page with enough known links refunds as many charges as it has links.
         let known = judging.links.saturating_sub(judging.unknown);
         *unknown = if judging.unknown == 0 || known.saturating_mul(LINKS_PER_KNOWN) >= judging.links {
             unknown.saturating_sub(judging.links.max(1))

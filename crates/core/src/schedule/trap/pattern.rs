@@ -83,6 +83,7 @@ pub fn pattern(url: UrlRef<'_>) -> String {
 fn extension(path: &str) -> &str {
     let dot_or_slash = path.rfind(['.', '/']).unwrap_or(0);
     let extension = path.get(dot_or_slash..).unwrap_or("");
+    // A dot and one to five letters.
     let is_extension = extension.starts_with('.')
         && (2..=6).contains(&extension.len())
         && extension.bytes().skip(1).all(|byte| byte.is_ascii_alphabetic());
