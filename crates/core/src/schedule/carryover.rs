@@ -27,7 +27,7 @@ pub struct Progress {
     pub bytes: u64,
     /// When this was stored, in milliseconds since the Unix epoch.
     pub at: i64,
-    /// How pages compare with the previous crawl, in a recrawl.
+    /// In a recrawl: how pages compare with the previous round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Changes>,
     /// Changes that were made while the crawl was running.

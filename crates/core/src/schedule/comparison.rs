@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
-/// How a URL compares with the previous crawl. Every URL has exactly one of these.
+/// How a URL compares with the previous round, or with the earlier crawl in `argiope diff`. Every URL has exactly one of
+/// these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {

@@ -1,8 +1,8 @@
-//! [`Frontier`]: the set of known URLs and the queues of pending ones.
+//! [`Frontier`]: the set of known URLs and the queues of those that are not fetched yet.
 //!
-//! A link enters with `put`, which tests and inserts in one call. So two callers cannot both get it as new. It is
-//! queued in its lane (its host name), leased with `take`, and leaves with exactly one `settle`. `give_back` undoes a
-//! lease. Between calls this always holds:
+//! A link enters with `offer` or `put`, which test and insert in one call. So two callers cannot both get it as new. It
+//! is queued in its lane (its host name), leased with `take`, and leaves with exactly one `settle`. `give_back` and
+//! `put_back` undo a lease. Between calls this always holds:
 //!
 //! > known = queued + leased + settled
 //!
@@ -87,11 +87,11 @@ impl LinkRef<'_> {
 
     /// Its fingerprint, by which the frontier recognises it. `key` is the key of the hash.
     pub fn fingerprint(&self, key: u64) -> u64 {
-        let url = match self.hash {
+        let url_fingerprint = match self.hash {
             Some(hash) if hash.key == key => hash.fingerprint,
             _ => self.url.fingerprint(key),
         };
-        of_kind(url, self.kind) ^ self.request.map_or(0, |request| request.identity(key))
+        of_kind(url_fingerprint, self.kind) ^ self.request.map_or(0, |request| request.identity(key))
     }
 }
 
@@ -185,7 +185,7 @@ impl fmt::Debug for FrontierWaker {
     }
 }
 
-/// The set of known URLs and the queues of pending ones.
+/// The set of known URLs and the queues of those that are not fetched yet.
 ///
 /// Links come and go in batches: [`Frontier::put`] adds many, [`Frontier::take`] leases many. No call should wait for a
 /// disk or a network, because the crawl has one scheduling thread. A frontier that has to wait completes the call on a
@@ -193,16 +193,16 @@ impl fmt::Debug for FrontierWaker {
 /// available, the frontier calls [`FrontierWaker::wake`] and reports the work as [`FrontierNews`]. Until then
 /// [`Frontier::counts`] includes the links that are being added, so that the crawl does not end.
 pub trait Frontier {
-    /// Called once when the crawl starts. The frontier wakes the crawl with it whenever there is news.
+    /// Called once when the crawl starts. The frontier calls the waker whenever there is news.
     fn set_waker(&mut self, _waker: FrontierWaker) {}
 
     /// Adds one link: `Some(lane)` if it was new and is now queued in that lane, `None` if it was known.
     ///
-    /// For a known link, an implementation should need one probe of the seen set and no allocation.
+    /// For a known link, an implementation should need one probe of the set of known URLs and no allocation.
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError>;
 
-    /// Announces links that are offered next. In a large seen set, each probe is a cache miss. A frontier can overlap
-    /// these misses.
+    /// Announces links that are offered next. In a large set of known URLs, each probe is a cache miss. A frontier can
+    /// overlap these misses.
     fn prefetch(&self, _links: &mut dyn Iterator<Item = LinkRef<'_>>) {}
 
     /// Whether a link with this URL was ever added. A sitemap file and a page at the same URL are different links.
@@ -280,7 +280,7 @@ pub trait Frontier {
         Ok(())
     }
 
-    /// The note stored last; `None` if the frontier is not durable.
+    /// The note stored last; `None` if there is none, or if the frontier is not durable.
     fn note(&mut self, _about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
@@ -290,7 +290,7 @@ pub trait Frontier {
         false
     }
 
-    /// The record of a link from the previous crawl.
+    /// In a recrawl: the record of a link from the previous round.
     fn earlier(&mut self, _url: UrlRef<'_>, _kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(None)
     }
@@ -339,10 +339,10 @@ pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
 }
 
 /// The fingerprint of a link of this kind, from that of its URL.
-fn of_kind(url: u64, kind: LinkKind) -> u64 {
+fn of_kind(url_fingerprint: u64, kind: LinkKind) -> u64 {
     /// A random number.
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
-    if kind == LinkKind::SitemapFile { url ^ SITEMAP_FILE } else { url }
+    if kind == LinkKind::SitemapFile { url_fingerprint ^ SITEMAP_FILE } else { url_fingerprint }
 }
 
 /// A failure of the store, which stops the crawl. The message names the file, what is wrong with it, and what to do.

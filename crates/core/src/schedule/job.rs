@@ -52,7 +52,7 @@ pub enum LaneHttp {
 pub struct JobExtras {
     /// Duration of the DNS lookup, if this job waited for it.
     pub dns: Option<Duration>,
-    /// Validators of the previous crawl, for a conditional request.
+    /// In a recrawl: validators of the previous round, for a conditional request.
     pub conditional: Option<Conditional>,
     /// Headers that the request hook set.
     pub headers: Vec<(Box<str>, Box<str>)>,

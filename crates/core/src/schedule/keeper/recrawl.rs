@@ -1,4 +1,4 @@
-//! Recrawling: conditional requests for known pages, and comparison with the previous crawl.
+//! Recrawling: conditional requests for known pages, and comparison with the previous round.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::job::{Conditional, Job, Purpose};
 use crate::visit::Visit;
 
-/// The fields of the previous record that the comparison needs. They have the names of the record's fields.
+/// The fields of a record of the previous round that are needed for the comparison and for a 304. They have the names of
+/// the record's fields.
 #[derive(Deserialize)]
 struct EarlierRecord {
     status: Option<u16>,
@@ -100,7 +101,8 @@ fn state_of(visit: &Visit) -> PageState<'_> {
 }
 
 impl<F: Frontier> Keeper<F> {
-    /// Makes the request conditional if the previous crawl recorded validators.
+    /// Makes the request conditional if the previous round recorded validators. Only plain GET requests, whose identity
+    /// is zero, are made conditional.
     pub(super) fn make_conditional(&mut self, job: &mut Job) -> Result<(), StoreError> {
         if job.purpose != Purpose::Page || !self.frontier.is_recrawl() || job.link.request_identity(0) != 0 {
             return Ok(());
@@ -121,8 +123,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Compares a page with the previous crawl. Facts that a 304 lacks are taken from the previous record, which is
-    /// returned too.
+    /// Compares a page with the previous round, if its request was a plain GET. Facts that a 304 lacks are taken from
+    /// the previous record, which is returned too.
     pub(super) fn compare(&mut self, visit: &mut Visit) -> Result<(Option<Comparison>, Option<Vec<u8>>), StoreError> {
         if !visit.is_page() || !self.frontier.is_recrawl() || visit.link.request_identity(0) != 0 {
             return Ok((None, None));
@@ -134,7 +136,7 @@ impl<F: Frontier> Keeper<F> {
         Ok((Some(compared), unchanged.map(|earlier| earlier.complete(visit))))
     }
 
-    /// The record of a URL from the previous crawl.
+    /// The record of a URL from the previous round.
     fn earlier_of(
         &mut self,
         url: &Url,
