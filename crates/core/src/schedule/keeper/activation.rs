@@ -18,6 +18,8 @@ use crate::time::Time;
 
 /// How many deferred links are moved to lanes at a time.
 const MAX_ADMITTED_PER_CALL: usize = 1_024;
+/// Estimated bytes of a parked lane in its ordered set.
+const PARKED_BYTES: usize = 32;
 
 /// Lanes with queued links that are not on the workbench.
 #[derive(Debug, Default)]
@@ -76,8 +78,8 @@ impl WaitingLanes {
 
     /// Memory use in bytes.
     pub fn bytes(&self) -> usize {
-        let sets = (self.waiting.words.capacity() + self.had_work.words.capacity()) * 8;
-        self.queue.capacity() * size_of::<LaneId>() + self.parked.len() * 32 + sets
+        let sets = (self.waiting.words.capacity() + self.had_work.words.capacity()) * size_of::<u64>();
+        self.queue.capacity() * size_of::<LaneId>() + self.parked.len() * PARKED_BYTES + sets
     }
 }
 

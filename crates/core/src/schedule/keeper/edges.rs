@@ -19,12 +19,14 @@ impl<F: Frontier> Keeper<F> {
             (Outcome::Ok, Some(links), _) => links,
             (Outcome::Redirect, _, Some(target)) => {
                 let mut links = LinkList::default();
+                // The last argument: a redirect is not `nofollow`.
                 links.push(target.as_str(), LinkKind::Redirect, false);
                 Box::new(links)
             }
             _ => Box::default(),
         };
         let cut = visit.findings.links_cut;
+        // An empty list is needed only in a recrawl, where it replaces the links of the previous round.
         if links.is_empty() && cut == 0 && !self.frontier.is_recrawl() {
             return Ok(());
         }

@@ -6,7 +6,8 @@
 //! Invariants:
 //!
 //! - Every link that enters the frontier is settled exactly once, or is back in its queue when a limit ends the crawl.
-//! - The crawl is over exactly when no link is queued, held or in flight. This is a count; no timer is involved.
+//! - The crawl is over when no link is queued in the frontier, waiting on the workbench or in flight, or when a limit or
+//!   the user ends it. The links are counted; no timer is involved.
 //! - `--max-pages` is never exceeded.
 
 mod activation;
@@ -54,7 +55,8 @@ pub use crate::output::warc::ArchiveChunk;
 
 /// How many robots.txt files are loaded before the driver gets control again.
 const MAX_RECALLS: usize = 256;
-/// How long the driver waits at most after that many loads, so that it can handle signals and deadlines.
+/// How long the driver waits at most if the keeper interrupted long work (loads of robots.txt files, removal of excluded
+/// links), so that the driver can handle signals and deadlines.
 const RECALL_PAUSE: Duration = Duration::from_millis(1);
 /// Cookies may use `--max-memory` divided by this.
 const COOKIE_MEMORY_DIVISOR: u64 = 16;
@@ -357,6 +359,7 @@ impl<F: Frontier> Keeper<F> {
         {
             let key = self.rules.fingerprint_key;
             let identity = visit.link.request_identity(key);
+            // The identity is zero for a plain GET, so that the target of a redirect can be the source of the next.
             let (from, to) = (visit.link.url.as_ref().fingerprint(key) ^ identity, target.as_ref().fingerprint(key));
             if self.redirects.add(from, to) {
                 let message = format!("the redirect to {target} closes a loop");
@@ -479,8 +482,8 @@ impl<F: Frontier> Keeper<F> {
         budget.set(MemoryPart::Cookies, jar as u64);
     }
 
-    /// Defers links to unknown hosts while memory is full, because the names of lanes cannot be moved to disk. A
-    /// frontier that cannot defer links refuses them.
+    /// Sets whether memory has no room for further hosts. Meanwhile links to unknown hosts are deferred, because the
+    /// names of lanes cannot be moved to disk. If the frontier cannot defer links, they are skipped.
     pub fn set_full_of_hosts(&mut self, is_full: bool) {
         self.is_full_of_hosts = is_full;
     }
@@ -494,6 +497,8 @@ impl<F: Frontier> Keeper<F> {
     /// Why the crawl is over; `None` if it continues.
     fn end_reason(&self, now: Time) -> Option<End> {
         if self.unfinished() == 0 && self.bench.held() == 0 {
+            // Every link is settled, so the crawl is finished, even if a limit was reached too. An open crawl waits for
+            // links of the library's user, unless it was ended.
             return if self.is_open { self.ended } else { Some(End::Finished) };
         }
         let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
