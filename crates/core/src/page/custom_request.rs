@@ -188,6 +188,7 @@ pub fn rank(depth: u32, priority: i16) -> i32 {
 
 /// The rank of a link by its depth and the encoded form of its request.
 pub fn rank_of_encoded(depth: u32, encoded: Option<&[u8]>) -> i32 {
+    // In the encoded form, the priority follows the method.
     let priority = encoded.and_then(|bytes| bytes.get(1..3)).and_then(|bytes| bytes.try_into().ok());
     rank(depth, priority.map_or(0, i16::from_le_bytes))
 }

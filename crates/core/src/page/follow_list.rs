@@ -30,7 +30,7 @@ struct Item {
     end: u32,
     kind: LinkKind,
     offsets: UrlOffsets,
-    /// Computed here, because the keeper, which needs it, is a single thread.
+    /// Computed by the worker, because the keeper, which needs it, runs on a single thread.
     fingerprint: u64,
 }
 

@@ -43,7 +43,7 @@ pub enum LinkKind {
     Redirect,
     /// An entry of a sitemap.
     Sitemap,
-    /// A sitemap file, recorded as `aux`.
+    /// A sitemap file. Its record has the type `aux`.
     SitemapFile,
     /// A resource that a page needs for display: image, script, style, media. Recorded; followed with `--assets`.
     Asset,
@@ -140,6 +140,7 @@ impl Link {
 /// Invariant: every URL is normalized, and no pair of URL and kind occurs twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkList {
+    /// All URLs, one after the other.
     text: String,
     items: Vec<Item>,
     /// The anchor texts and `rel` attributes of the links, if they are kept (`--with anchors`).

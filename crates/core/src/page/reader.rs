@@ -44,7 +44,7 @@ pub trait PageReader: Debug + Send + Sync {
     /// Whether the page at this address is read. If not, its body is not held.
     fn should_read(&self, url: &Url) -> bool;
 
-    /// Reads a page, decoded to text. `charset` is that of the page; its links need it for their queries.
+    /// Reads a page, decoded to text. `charset` is that of the page: the queries of its links are encoded in it.
     fn read(&self, url: &Url, html: &str, charset: Option<&str>) -> PageContent;
 
     /// How often each field was looked for and found, for the report.
@@ -205,8 +205,8 @@ impl BodyRules {
         }
     }
 
-    /// Passes a complete page to the reader. If the reader panics, the page keeps its outcome, and the record gives the
-    /// panic as the reason for the missing content.
+    /// Passes a complete page to the reader, and adds the bytes of the content to `charge`. If the reader panics, the
+    /// page keeps its outcome, and the record gives the panic as the reason for the missing content.
     pub(crate) fn read(
         &self,
         url: &Url,

@@ -358,7 +358,7 @@ impl serde::Serialize for ScopeRule {
     }
 }
 
-/// The key of a host: its name without `www.` and without a trailing dot.
+/// The key of a host: its name without a trailing dot, and without `www.` if at least two labels remain.
 pub(crate) fn host_key(host: &str) -> &str {
     let host = without_dot(host);
     match host.strip_prefix("www.") {

@@ -114,6 +114,7 @@ fn domain_scope_is_the_registrable_domain() {
 
 #[test]
 fn any_scope_contains_every_host() {
+    // The rule is not used, because no URL is outside.
     assert_scope("https://a.test/", ScopeKind::Any, ScopeRule::Host, &["https://b.example/"], &[]);
 }
 
@@ -228,7 +229,7 @@ proptest! {
             let scope = scope("http://www.a.test/d/e", scope_kind);
             let mut judge = scope.host_caching_judge();
             for (host, path, is_page) in &targets {
-                // The URL parser accepts a name with a label this long; DNS does not.
+                // DNS does not allow a label of 64 letters, but a URL may have one.
                 let text = format!("http://{}{path}", hosts[host % hosts.len()]);
                 let target = UrlRef::from_normal(&text).expect("an address");
                 let kind = if *is_page { LinkKind::Anchor } else { LinkKind::SitemapFile };
