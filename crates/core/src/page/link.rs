@@ -16,7 +16,7 @@ pub struct Link {
     pub depth: u32,
     /// How many more redirects may be followed.
     pub redirects: u8,
-    /// Attempts made so far.
+    /// Attempts made so far, or [`ALREADY_SENT`](crate::schedule::frontier::ALREADY_SENT).
     pub tries: u8,
     pub kind: LinkKind,
     /// How its request differs from a plain GET; `None` if it does not.

@@ -22,7 +22,7 @@ pub enum RetryVerdict {
     GiveUp,
 }
 
-/// Whether a failure of this kind is transient.
+/// Whether a failure of this kind is transient: another attempt may succeed.
 pub fn is_transient(kind: ErrorKind) -> bool {
     use ErrorKind as K;
     matches!(
@@ -51,7 +51,7 @@ fn is_before_request(kind: ErrorKind) -> bool {
     )
 }
 
-/// Whether a status is transient.
+/// Whether a status is transient: another attempt may succeed.
 pub fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }

@@ -12,9 +12,9 @@ pub enum WaitReason {
     CrawlDelay,
     /// `--delay`, or the pace controller.
     Delay,
-    /// A `Retry-After` header.
+    /// Not reported: a `Retry-After` header is a reason for [`WaitReason::BackOff`].
     RetryAfter,
-    /// The host answered 429 or 503, or failed.
+    /// The host answered 429 or 503, with or without `Retry-After`, or failed.
     BackOff,
     /// An attempt failed; the next one is due later.
     Retry,

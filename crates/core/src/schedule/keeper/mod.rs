@@ -284,6 +284,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Applies the result of a fetch: retries the link or settles it.
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        // The host sent a date that only the local clock can convert to a wait: see `RetryAfter::Until`.
         if let Some(retry_at) = visit.for_keeper.retry_at.take() {
             visit.for_keeper.retry_after = Some(retry::wait_until(retry_at, self.clock.at(now).as_second()));
         }

@@ -254,7 +254,7 @@ impl Lane {
 
     /// The requests in flight, and when they started.
     pub fn flights(&self) -> impl Iterator<Item = (&Url, Time)> {
-        self.slots.all.iter().flatten().map(|taken| (&taken.url, taken.flight.started))
+        self.slots.all.iter().flatten().map(|holder| (&holder.url, holder.flight.started))
     }
 
     /// Releases a slot; returns the request that held it.
@@ -265,7 +265,7 @@ impl Lane {
     /// Whether recent requests of the lane held their slots for long, or a request in flight does.
     pub fn is_slow(&self, now: Time) -> bool {
         let is_long = |slot_time: Duration| slot_time > SLOW_SLOT;
-        let oldest = self.slots.all.iter().flatten().map(|taken| taken.flight.started).min();
+        let oldest = self.slots.all.iter().flatten().map(|holder| holder.flight.started).min();
         self.pace.slot_time().is_some_and(is_long) || oldest.is_some_and(|started| is_long(now - started))
     }
 
@@ -395,24 +395,24 @@ struct Slots {
 
 impl Slots {
     /// Takes the lowest free slot; returns its number.
-    fn take(&mut self, taken: SlotHolder) -> u16 {
+    fn take(&mut self, holder: SlotHolder) -> u16 {
         let has_free = self.taken < self.all.len();
         self.taken += 1;
         if has_free && let Some((free, number)) = self.all.iter_mut().zip(0..).find(|(slot, _)| slot.is_none()) {
-            *free = Some(taken);
+            *free = Some(holder);
             return number;
         }
         self.all.reserve_exact(1);
-        self.all.push(Some(taken));
+        self.all.push(Some(holder));
         // The settings limit the width of a lane to 16 bits.
         u16::try_from(self.all.len() - 1).unwrap_or(u16::MAX)
     }
 
     /// Frees a slot; returns its holder.
     fn free(&mut self, slot: u16) -> Option<SlotHolder> {
-        let taken = self.all.get_mut(usize::from(slot))?.take()?;
+        let holder = self.all.get_mut(usize::from(slot))?.take()?;
         self.taken -= 1;
-        Some(taken)
+        Some(holder)
     }
 }
 

@@ -393,7 +393,7 @@ impl LanePace {
             }
             LoadSignal::Overload(retry_after) => {
                 self.health.unanswered = 0;
-                let is_new = self.health.is_new_failure(flight, now);
+                let is_new = self.health.record_failure(flight, now);
                 if is_new {
                     self.health.failures = self.health.failures.saturating_add(1);
                 }
@@ -403,7 +403,7 @@ impl LanePace {
                 self.window.refused(flight, is_new, self.gate.backoff_end, now);
             }
             LoadSignal::NoResponse => {
-                if self.health.is_new_failure(flight, now) {
+                if self.health.record_failure(flight, now) {
                     self.health.failures = self.health.failures.saturating_add(1);
                     self.health.unanswered = self.health.unanswered.saturating_add(1);
                     self.window.failed(now);
@@ -495,7 +495,7 @@ impl LocalLimit {
 impl Health {
     /// Records that a request failed now. Returns whether the failure is new: requests that were in flight together
     /// count as one failure.
-    fn is_new_failure(&mut self, flight: Flight, now: Time) -> bool {
+    fn record_failure(&mut self, flight: Flight, now: Time) -> bool {
         let is_new = flight.started >= self.last_failure;
         if is_new {
             self.last_failure = now;

@@ -209,6 +209,7 @@ impl Workbench {
             return None;
         }
         let lane = &self.lanes.get(&id)?.lane;
+        // The frontier takes links back without a log entry only if no request was sent for them.
         let is_begun = lane.has_begun_pages() || !lane.retries.is_empty() || !lane.site_files.is_empty();
         let has_robots_pending = lane.robots.iter().any(|(_, state)| matches!(state, RobotsState::Requested { .. }));
         if lane.in_flight() > 0 || is_begun || has_robots_pending || !self.evictable.carry(id, lane, now) {

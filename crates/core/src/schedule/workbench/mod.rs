@@ -372,7 +372,7 @@ impl Workbench {
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
         };
-        let Some(taken) = entry.lane.free_slot(slot) else {
+        let Some(holder) = entry.lane.free_slot(slot) else {
             return;
         };
         self.in_flight -= 1;
@@ -383,8 +383,8 @@ impl Workbench {
         let sent_at = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
         lane.pace.sent(slot, sent_at);
         lane.update_http(visit);
-        let signal = pick::load_signal(visit, now - taken.flight.started);
-        lane.pace.ended(signal, taken.flight, self.rules.retry_wait, now);
+        let signal = pick::load_signal(visit, now - holder.flight.started);
+        lane.pace.ended(signal, holder.flight, self.rules.retry_wait, now);
         if lane.pace.is_given_up() {
             lane.pace.forget_failures();
             let failure = match (&visit.facts.error, visit.facts.status) {
@@ -398,7 +398,7 @@ impl Workbench {
             // The other links keep their own number of tries, because most were not requested.
             lane.addresses = Addresses::Failed { failure, tries: 0, until: now + GIVEN_UP_LIFE };
         }
-        self.free_addresses(&taken.addresses);
+        self.free_addresses(&holder.addresses);
         self.share_work_time(id, visit.for_keeper.found.bytes(), now);
         self.place(id, now);
         self.update_rank(id);

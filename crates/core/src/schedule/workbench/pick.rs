@@ -62,7 +62,7 @@ pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: T
     }
     let mut index = 0;
     while let Some(link) = lane.queue.get(index).filter(|_| index < LOOK_AHEAD) {
-        // A link with tries is a retry: the loop above moved it to the queue.
+        // A link with tries is not new. Most of these links are retries that the loop above moved to the queue.
         if !may_start_pages && link.tries == 0 {
             index += 1;
             continue;

@@ -57,7 +57,7 @@ impl Workbench {
                 let has_given_addresses = entry.is_some_and(|entry| pick::has_given_addresses(&entry.lane, &rules));
                 return if has_given_addresses { self.select(id, now) } else { Selection::Blocked(Time::NEVER) };
             }
-            // A proxy resolves the name.
+            // A proxy resolves the name. If the host is an IP address, the address is known and is checked below.
             _ if pick::is_resolved_by_proxies(lane, &rules) => proxy::ip_literal(&lane.name).into_iter().collect(),
             stale => {
                 // Links with a refused name or port ended on arrival. If no other link is left, the name is not looked

@@ -128,9 +128,9 @@ impl Workbench {
     }
 
     /// Called while all slots, or all unreserved slots, are in use. Counts the slots that requests hold for longer than
-    /// the patience of a waiting lane. If these are more than half of all slots, the workers close slow responses until
-    /// half of the slots are left to them. The number of responses to close stays set until the next count, even if
-    /// waiting lanes take freed slots in between. Returns when to count again.
+    /// the patience of a waiting lane. If these are more than half of all slots, the workers close as many slow
+    /// responses as there are slots above one half. The number of responses to close stays set until the next count,
+    /// even if waiting lanes take freed slots in between. Returns when to count again.
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let has_unproven = self.queues.has_unproven();
         if self.queues.has_no_ready_lane() && !has_unproven {

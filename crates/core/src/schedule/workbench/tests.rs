@@ -494,8 +494,8 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
         config.concurrency = 4;
         config.robots = RobotsPolicy::Ignore;
     });
-    let one: &[&str] = &["93.184.216.1"];
-    stock_all(&mut bench, &[(1, one), (1, one), (1, one), (1, one), (9, one)]);
+    let ips: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(1, ips), (1, ips), (1, ips), (1, ips), (9, ips)]);
     let quota = bench.rules.limits.slow_response_quota.clone();
     let jobs = fetches(&mut bench, at(0));
     assert_eq!(jobs.len(), 4);
@@ -527,8 +527,8 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
 #[test]
 fn slow_responses_are_asked_to_give_way_to_a_new_host() {
     let mut bench = bench(|config| config.concurrency = 4);
-    let one: &[&str] = &["93.184.216.1"];
-    stock_all(&mut bench, &[(1, one), (1, one), (1, one), (1, one), (1, one), (1, one)]);
+    let ips: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(1, ips), (1, ips), (1, ips), (1, ips), (1, ips), (1, ips)]);
     let quota = bench.rules.limits.slow_response_quota.clone();
     let jobs = fetches(&mut bench, at(0));
     assert!(jobs.len() == 4 && jobs.iter().all(|job| job.lane.0 < 4), "the first four go first");
@@ -548,8 +548,8 @@ fn slow_responses_are_asked_to_give_way_to_a_new_host() {
 #[test]
 fn some_slots_are_reserved_for_a_quick_host() {
     let mut bench = bench(|config| (config.concurrency, config.per_host, config.per_ip) = (16, Some(6), Some(64)));
-    let one: &[&str] = &["93.184.216.1"];
-    let lanes: Vec<(u32, &[&str])> = (0..40).map(|lane| (if lane == 0 { 90 } else { 1 }, one)).collect();
+    let ips: &[&str] = &["93.184.216.1"];
+    let lanes: Vec<(u32, &[&str])> = (0..40).map(|lane| (if lane == 0 { 90 } else { 1 }, ips)).collect();
     stock_all(&mut bench, &lanes);
     let (quick, mut slow): (Vec<Job>, Vec<Job>) =
         fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(0));
@@ -583,8 +583,8 @@ fn some_slots_are_reserved_for_a_quick_host() {
 fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
     for (others, is_delayed) in [(0, false), (1, true)] {
         let mut bench = bench(|_| {});
-        let one: &[&str] = &["93.184.216.1"];
-        stock_all(&mut bench, &vec![(90, one); 1 + others]);
+        let ips: &[&str] = &["93.184.216.1"];
+        stock_all(&mut bench, &vec![(90, ips); 1 + others]);
         let long = Url::parse(&format!("http://h0.example/{}", "l".repeat(50_000))).expect("a URL");
         for job in fetches(&mut bench, at(0)) {
             let slot = Some((job.lane, job.slot));
@@ -606,8 +606,8 @@ fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
 #[test]
 fn reserved_slots_are_used_if_the_fast_lanes_are_slow_now() {
     let mut bench = bench(|config| (config.concurrency, config.per_host, config.per_ip) = (32, Some(40), Some(64)));
-    let one: &[&str] = &["93.184.216.1"];
-    stock_all(&mut bench, &[(2, one), (90, one)]);
+    let ips: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(2, ips), (90, ips)]);
     let (mut fast, mut slow): (Vec<Job>, Vec<Job>) =
         fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(0));
     assert_eq!((fast.len(), slow.len()), (2, 30));
