@@ -78,6 +78,7 @@ impl CaseBuilder {
     /// A loopback address that no other server uses.
     pub fn address(&mut self) -> Ipv4Addr {
         self.addresses += 1;
+        // The second byte counts the addresses of the case. The last two bytes are the number of the case.
         let [.., high, low] = (self.ordinal as u32 + 1).to_be_bytes();
         Ipv4Addr::new(127, 100 + self.addresses, high, low)
     }

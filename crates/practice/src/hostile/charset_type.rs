@@ -9,6 +9,9 @@ fn expect_field(report: &CaseReport, key: &str, value: &str) -> CaseVerdict {
     demand(record[key] == value, format!("{key} is not {value:?}: {record}"))
 }
 
+/// Multiplied by 0, 1, 2, ..., this gives pseudo-random numbers (Knuth's multiplicative hash).
+const HASH_MULTIPLIER: u32 = 2_654_435_761;
+
 fn utf16le(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
@@ -57,12 +60,14 @@ fn charsets() -> Vec<Case> {
             case.page(page("text/html; charset=foo-8", "<title>caf\u{e9}</title>"))
         }),
         Case::new("CHR06", "dangerous charsets", Expect::Ok, |case| {
+            // In UTF-7, `+ADw-` is `<` and `+AD4-` is `>`.
             let utf7 = "+ADw-script+AD4-<title>seven</title><a href=/shown>x</a>+ADw-a href=/hidden+AD4-";
             case.check("UTF-7 is never decoded, and the replacement charset hides everything", |report| {
                 demand(
                     report.request_count("/hidden") == 0 && report.request_count("/shown") == 1,
                     "UTF-7 was decoded",
                 )?;
+                // The record of `/korean-page`.
                 let replaced = report.judged_records().nth(1).map(|record| record["charset"].clone());
                 demand(replaced == Some("replacement".into()), format!("{replaced:?}"))?;
                 demand(report.request_count("/korean") == 0, "links of the replacement charset were followed")
@@ -75,7 +80,8 @@ fn charsets() -> Vec<Case> {
         }),
         Case::new("CHR07", "invalid UTF-8", Expect::Ok, |case| {
             case.raise_timeout();
-            let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 11) as u8 | 0x80).collect();
+            // Bytes above 0x7f in random order are hardly ever valid UTF-8.
+            let noise: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(HASH_MULTIPLIER) >> 11) as u8 | 0x80).collect();
             let body = [b"<title>\xff\xfe\xc3(</title>".as_slice(), &noise, b"<a href=/after>x</a>"].concat();
             case.check("read with replacement characters", |report| {
                 let title = report.first_judged()["title"].as_str().unwrap_or_default().to_owned();
@@ -106,7 +112,7 @@ fn types() -> Vec<Case> {
         }),
         Case::new("CHR10", "an image that is declared as HTML", Expect::Ok, |case| {
             case.raise_timeout();
-            let noise = (0..500_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8);
+            let noise = (0..500_000u32).map(|n| (n.wrapping_mul(HASH_MULTIPLIER) >> 9) as u8);
             let image: Vec<u8> = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".iter().copied().chain(noise).collect();
             case.check("no links", |report| {
                 let record = report.first_judged();
@@ -140,6 +146,7 @@ fn types() -> Vec<Case> {
             case.raise_timeout();
             case.raw_page(|conn, _| {
                 conn.send("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 52428800\r\n\r\n")?;
+                // 50 MiB, in pieces of 64 KiB.
                 for _ in 0..800 {
                     conn.send([b'x'; 64 << 10])?;
                 }

@@ -102,7 +102,7 @@ fn bombs() -> Vec<Case> {
 
 /// Broken compressed streams.
 fn broken() -> Vec<Case> {
-    /// The decoded part is kept.
+    /// The body ends where decoding fails. The part that was decoded before is kept.
     const DECODE: Expect = Expect::truncated("decode", "decode");
     vec![
         Case::new("ENC08", "garbage after gzip", Expect::Ok, |case| {
@@ -115,6 +115,7 @@ fn broken() -> Vec<Case> {
             case.page(encoded_page("gzip", [gzip(PAGE), garbage].concat()))
         }),
         Case::new("ENC10", "gzip without its end", DECODE, |case| {
+            // Pseudo-random numbers, because they compress badly.
             let text: Vec<u8> =
                 (0..5_000u32).flat_map(|n| format!("{} ", n.wrapping_mul(2_654_435_761)).into_bytes()).collect();
             let complete = gzip(&text);
@@ -133,6 +134,7 @@ fn broken() -> Vec<Case> {
         .choosing("a wrong checksum is a broken body: the decoded part is kept, and the record says so"),
         Case::new("ENC12", "gzip with a broken head", Expect::error("decode"), |case| {
             let mut bytes = gzip(PAGE);
+            // The second byte of the magic number is wrong, and the compression method does not exist.
             bytes[..3].copy_from_slice(&[0x1f, 0x8c, 0x00]);
             case.set("warc", true);
             let sent = bytes.clone();

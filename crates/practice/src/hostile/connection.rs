@@ -39,6 +39,7 @@ fn endings() -> Vec<Case> {
         }),
         Case::new("CON03", "accept then close", Expect::error("empty_reply"), |case| {
             case.check("at most one silent retry, and only on a reused connection", |report| {
+                // The connections that had carried another request, the one for robots.txt.
                 let used: Vec<u64> = report
                     .requests
                     .iter()
@@ -51,6 +52,7 @@ fn endings() -> Vec<Case> {
                     .filter(|request| request.path == "/")
                     .partition(|request| used.contains(&request.connection));
                 let (on_reused, on_new) = (on_reused.len(), on_new.len());
+                // The test runner allows two tries. A silent retry does not count as a try.
                 demand(on_reused <= 1 && on_new <= 2, format!("{on_reused} on reused, {on_new} on new connections"))
             });
             case.page(Response::close())
@@ -179,6 +181,7 @@ fn interims() -> Vec<Case> {
         }),
         Case::new("CON21", "101 Switching Protocols without a request for it", Expect::error("protocol"), |case| {
             let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+            // The head is followed by the start of a WebSocket frame.
             case.page(Response::raw([head.as_bytes(), &[0x81, 0x05, 0xff, 0x00, 0x1b]].concat()))
         }),
     ]

@@ -1,6 +1,6 @@
 //! Cookies and credentials that must not reach other hosts.
 //!
-//! The hosts also set the valid cookie `own=1`, so that the next request shows which cookies are kept.
+//! Besides the cookies under test, the hosts set the valid cookie `own=1`. The next request shows which ones were kept.
 
 use super::{Case, CaseBuilder, CaseReport, CaseVerdict, DnsReply, Expect, demand};
 use crate::response::Response;

@@ -83,7 +83,7 @@ struct NameServerState {
     stop: AtomicBool,
 }
 
-/// Maximum bytes of a reply over UDP.
+/// Maximum bytes of a reply over UDP. A packet of this size is not fragmented.
 const MAX_UDP_REPLY: usize = 1232;
 // Types of DNS records.
 const A: u16 = 1;
@@ -286,7 +286,7 @@ impl Message {
         self.bytes[6..8].copy_from_slice(&count.to_be_bytes());
     }
 
-    /// If a record does not fit, drops all and sets the flag that makes the client retry over TCP.
+    /// If the reply is longer than `limit`, drops all records and sets the flag that makes the client retry over TCP.
     fn truncate_to(mut self, limit: usize, question_end: usize) -> Vec<u8> {
         if self.bytes.len() > limit {
             self.bytes.truncate(question_end);

@@ -82,6 +82,7 @@ fn unusual_urls() -> Vec<Case> {
             let evil = case.site()?.fallback(Response::html("evil"));
             let site = case.site()?.fallback(Response::html("page"));
             let bases = format!("<base href=\"{}\"><base href=\"{}\">", evil.url("/"), site.url("/second/"));
+            // The first base element counts although its scheme is unusable: links are relative to the page itself.
             let script = "<base href=\"javascript:alert(1)\"><base href=\"/good/\"><a href=kept>x</a>";
             let pages = site
                 .page("/", Response::html(format!("{bases}<a href=lost>x</a>")))

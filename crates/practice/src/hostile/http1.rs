@@ -222,7 +222,7 @@ fn fields() -> Vec<Case> {
     ]
 }
 
-/// Bodies of responses that have none.
+/// Body bytes after responses that cannot have a body.
 fn unexpected_bodies() -> Vec<Case> {
     vec![
         Case::new("H137", "204 and 304 with a body", Expect::Ok, |case| {

@@ -32,6 +32,11 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 
+/// Bytes before the payload of a frame: length, type, flags and stream.
+const FRAME_HEAD: usize = 9;
+/// The largest payload that a client accepts unless its SETTINGS say otherwise.
+const MAX_PAYLOAD: usize = 16_384;
+
 /// The stream number of frames that belong to the connection.
 const CONNECTION: u32 = 0;
 /// In GOAWAY: no stream was handled.
@@ -155,10 +160,10 @@ fn catalogue_cases() -> Vec<Case> {
                     block.extend(hpack_string("x"));
                     block.extend(hpack_string(&"v".repeat(4_000)));
                     block.resize(block.len() + 100_000, DYNAMIC_ENTRY);
-                    let mut pieces = block.chunks(16_384).peekable();
+                    let mut pieces = block.chunks(MAX_PAYLOAD).peekable();
                     let mut kind = HEADERS;
                     while let Some(piece) = pieces.next() {
-                        let flags = if pieces.peek().is_none() { END_HEADERS } else { 0 };
+                        let flags = if pieces.peek().is_none() { END_HEADERS } else { NO_FLAGS };
                         peer.frame(kind, flags, stream, piece)?;
                         kind = CONTINUATION;
                     }
@@ -202,11 +207,13 @@ fn catalogue_cases() -> Vec<Case> {
         }),
         Case::new("H213", "PUSH_PROMISE, although push is disabled", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
+                // The promised stream is 2. Its request in HPACK: GET, https, `/`.
                 peer.frame(PUSH_PROMISE, END_HEADERS, stream, &[&[0, 0, 0, 2][..], &[0x82, 0x87, 0x84]].concat())?;
                 peer.wait_until_closed()
             })
         }),
         Case::new("H214", "an upper-case field name, a connection-specific field", PROTOCOL, |case| {
+            // Every try gets the next of these fields.
             let turn = AtomicUsize::new(0);
             let invalid = [("Content-Type", "text/html"), ("connection", "close"), ("transfer-encoding", "chunked")];
             on_request(case, move |peer, stream| {
@@ -268,6 +275,7 @@ fn more_framing() -> Vec<Case> {
             on_request(case, |peer, _| send_and_wait(peer, SETTINGS, NO_FLAGS, CONNECTION, &[0; 7]))
         }),
         Case::new("H2X02", "a frame that is longer than allowed", PROTOCOL, |case| {
+            // 0xaa is an unknown frame type.
             on_request(case, |peer, _| send_and_wait(peer, 0xaa, NO_FLAGS, CONNECTION, &[0; 20_000]))
         }),
         Case::new("H2X03", "a window that overflows", PROTOCOL, |case| {
@@ -300,6 +308,8 @@ fn more_framing() -> Vec<Case> {
         }),
         Case::new("H2X10", "a Huffman-coded string with a bad end", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
+                // A field whose name is in the static table. Its value is one byte of Huffman code, whose padding is
+                // not the ones that the format requires.
                 send_and_wait(peer, HEADERS, END_HEADERS, stream, &[STATUS_200, 0x0f, 0x00, 0x81, 0x00])
             })
         }),
@@ -322,6 +332,7 @@ fn more_framing() -> Vec<Case> {
             })
         }),
         Case::new("H2X14", "unknown frames without end", PROTOCOL, |case| {
+            // 0xbb is an unknown frame type.
             on_request(case, |peer, _| peer.forever(|peer| peer.frame(0xbb, NO_FLAGS, CONNECTION, b"?")))
         }),
         Case::new("H2X15", "PRIORITY without end", PROTOCOL, |case| {
@@ -405,23 +416,28 @@ fn more_streams() -> Vec<Case> {
             on_request(case, |peer, stream| {
                 peer.head(stream, NO_FLAGS, &HTML)?;
                 peer.frame(DATA, NO_FLAGS, stream, b"<title>half</title>")?;
+                // The error ends this connection's function, which closes the socket.
                 Err(io::ErrorKind::ConnectionAborted.into())
             })
         }),
         Case::new("H2X26", "a reset after the end", Expect::Ok, |case| {
             on_request(case, |peer, stream| {
                 peer.send_page(stream)?;
-                send_and_wait(peer, RST_STREAM, NO_FLAGS, stream, &[0; 4])
+                send_and_wait(peer, RST_STREAM, NO_FLAGS, stream, &NO_ERROR.to_be_bytes())
             })
         }),
         Case::new("H2X27", "all optional parts of a response", Expect::Ok, |case| {
             on_request(case, |peer, stream| {
+                // An unknown frame type with all flags.
                 peer.frame(0xcc, 0xff, stream, b"unknown")?;
                 peer.frame(PRIORITY, NO_FLAGS, stream, &[0, 0, 0, 0, 7])?;
+                // An unknown parameter.
                 peer.frame(SETTINGS, NO_FLAGS, CONNECTION, &[0xf0, 0x0d, 1, 2, 3, 4])?;
                 peer.head(stream, NO_FLAGS, &[(":status", "103"), ("link", "</a>")])?;
+                // The block starts with a size update of the dynamic table.
                 let block = [&[0x20][..], &field(":status", "200"), &field("content-type", "text/html")].concat();
                 let (first, rest) = block.split_at(5);
+                // Two bytes of padding, and a priority (flag 0x20): a dependency on stream 0, and a weight.
                 peer.frame(HEADERS, PADDED | 0x20, stream, &[&[2, 0, 0, 0, 0, 9][..], first, &[0; 2]].concat())?;
                 peer.frame(CONTINUATION, END_HEADERS, stream, rest)?;
                 peer.frame(DATA, PADDED, stream, b"\x05<title>here</title>.....")?;
@@ -433,9 +449,9 @@ fn more_streams() -> Vec<Case> {
         Case::new("H2X28", "more than the window", Expect::truncated("disconnect", "protocol"), |case| {
             on_request(case, |peer, stream| {
                 peer.head(stream, NO_FLAGS, &HTML)?;
-                // Sends the whole body limit at once, ignoring the flow-control window.
+                // More than the size limit of a page, at once, ignoring the flow-control window.
                 for _ in 0..400 {
-                    peer.frame(DATA, NO_FLAGS, stream, &[b'x'; 16_384])?;
+                    peer.frame(DATA, NO_FLAGS, stream, &[b'x'; MAX_PAYLOAD])?;
                 }
                 peer.wait_until_closed()
             })
@@ -532,11 +548,11 @@ fn serve_http2_or_http1(
     let counted = Arc::clone(&connections);
     let config_cell: OnceLock<Result<Arc<ServerConfig>, String>> = OnceLock::new();
     let address = case.raw(move |conn: &mut RawConnection| {
-        let site = conn.stream().local_addr()?.ip();
+        let ip = conn.stream().local_addr()?.ip();
         let number = counted.fetch_add(1, SeqCst);
         let config = config_cell.get_or_init(|| {
             let describe = |error: io::Error| error.to_string();
-            let (chain, key) = (vec![authority.leaf(site).map_err(describe)?], authority.leaf_key().map_err(describe)?);
+            let (chain, key) = (vec![authority.leaf(ip).map_err(describe)?], authority.leaf_key().map_err(describe)?);
             let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
                 .with_safe_default_protocol_versions()
                 .map_err(|error| error.to_string())?;
@@ -562,6 +578,7 @@ fn serve_http2_or_http1(
 struct Peer<'a> {
     session: ServerConnection,
     socket: &'a std::net::TcpStream,
+    /// Decrypted bytes that were not parsed yet.
     input: Vec<u8>,
     /// Whether the client's preface was read.
     has_preface: bool,
@@ -637,12 +654,12 @@ impl Peer<'_> {
             } else if let [a, b, c, kind, _, stream @ ..] = &self.input[..]
                 && self.has_preface
                 && stream.len() >= 4
-                && self.input.len() >= 9 + u32::from_be_bytes([0, *a, *b, *c]) as usize
+                && self.input.len() >= FRAME_HEAD + u32::from_be_bytes([0, *a, *b, *c]) as usize
             {
                 let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
                 let id = u32::from_be_bytes([stream[0], stream[1], stream[2], stream[3]]);
                 let is_request = *kind == HEADERS;
-                self.input.drain(..9 + length);
+                self.input.drain(..FRAME_HEAD + length);
                 if is_request {
                     return Ok(Some(id));
                 }
@@ -691,6 +708,7 @@ fn field(name: &str, value: &str) -> Vec<u8> {
 /// A string in HPACK format, without Huffman coding.
 fn hpack_string(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
+    // A length below 127 fits into seven bits. The excess of a longer one follows, seven bits per byte.
     if text.len() < 127 {
         bytes.push(text.len() as u8);
     } else {

@@ -1,6 +1,6 @@
 //! Raw servers: one thread per connection, blocking sockets, arbitrary bytes.
 //!
-//! Use a scripted [`Site`](crate::Site) if possible. Raw servers are for what it cannot do: closing before the request,
+//! Use a scripted [`Site`](crate::Site) if possible. Raw servers are for what a site cannot do: closing before the request,
 //! endless streams, behaviour that depends on the connection.
 //!
 //! Invariant: when a server is dropped, all of its threads have ended, whatever they were waiting for.

@@ -97,6 +97,7 @@ pub(super) fn cases() -> Vec<Case> {
             })?;
             case.root(format!("http://{address}/"));
             case.check("requested at most as often as redirects are followed", |report| {
+                // The first request and ten redirects.
                 demand(report.request_count("/") <= 11, format!("requested {} times", report.request_count("/")))
             });
             Ok(())
@@ -267,6 +268,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.expect_at(format!("http://h99.farm.test:{}/99", address.port()));
             case.check("the chain ends with the tenth redirect", |report| {
                 let pages = report.requests.iter().filter(|request| request.path != "/robots.txt").count();
+                // The root and ten redirects.
                 demand(pages <= 11, format!("{pages} pages were requested"))
             });
             Ok(())

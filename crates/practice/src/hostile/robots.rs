@@ -88,6 +88,8 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("ROB21", "forty thousand rules", Expect::Ok, |case| {
+            // More than 500 KiB, the part of a robots.txt that RFC 9309 requires crawlers to read. The links below match
+            // the first rules.
             let rules: String = (0..36_000).map(|n| format!("Disallow:/{n}\n")).collect();
             let links: Vec<String> = (0..9_000).map(|n| format!("/{n}")).collect();
             let site = case.site()?.robots(&format!("User-agent: *\n{rules}")).page("/", Response::links(links));

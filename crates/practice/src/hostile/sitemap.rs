@@ -190,7 +190,7 @@ fn judge_sitemap(case: &mut CaseBuilder, site: Site) {
 
 /// Adds a site whose robots.txt names the sitemap `/map`.
 fn add_site_with_sitemap(case: &mut CaseBuilder, site: Site) {
-    // Fifty megabytes take a while in a debug build.
+    // The largest sitemaps have about fifty megabytes, which take a while in a debug build.
     case.set("idle-timeout", "8s");
     case.root(site.url("/"));
     let robots = format!("Sitemap: {}\n", site.url("/map"));

@@ -119,7 +119,9 @@ pub(super) fn cases() -> Vec<Case> {
             Ok(())
         }),
         Case::new("NET08", "invalid DNS packets", Expect::error("dns_invalid"), |case| {
+            // A record that ends after its type: class, TTL and address are missing.
             case.name("loop.test", DnsReply::Packet(|question| packet(question, &[0xc0, 12, 0xc0, 12])));
+            // An A record that announces four bytes of address and has one.
             case.name(
                 "short.test",
                 DnsReply::Packet(|question| packet(question, &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 127])),
@@ -130,6 +132,7 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("NET09", "one address family is unreachable", Expect::Ok, |case| {
             let site = case.site()?.page("/", Response::html("here"));
+            // 100::1, in a prefix whose packets are discarded (RFC 6666).
             let nowhere: IpAddr = [0x100, 0, 0, 0, 0, 0, 0, 1].into();
             case.name("both.test", DnsReply::Addresses(vec![nowhere, site.address().ip()]));
             case.root(site.url_as("both.test", "/"));
@@ -202,6 +205,7 @@ pub(super) fn cases() -> Vec<Case> {
         })
         .choosing("the ports that browsers refuse are refused (WHATWG Fetch); 6379 is not one of them"),
         Case::new("NET22", "names that are too long", Expect::NotFetched, |case| {
+            // A label has at most 63 bytes, a name at most 253.
             let label = format!("http://{}.test/", "a".repeat(64));
             let name = format!("http://{}test/", "abcdefghi.".repeat(26));
             case.name("test", DnsReply::NoSuchName);
@@ -219,11 +223,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("NET23", "wildcard DNS", Expect::Ok, |case| {
             case.set("scope", "domain");
             case.set("allow-private", true);
-            // A domain has one free host per 64 of the budget.
+            // A domain may have one host per 64 of the budget, besides the root host.
             case.set("trap-budget", 64 * 8);
             let address = trap::add_wildcard_hosts(case, 10)?;
             case.root(format!("http://trap.test:{}/", address.port()));
-            // The root host and the eight free hosts.
             trap::check_hosts_at_most(case, 1 + 8);
             Ok(())
         }),

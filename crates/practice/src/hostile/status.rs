@@ -71,6 +71,7 @@ fn delays() -> Vec<Case> {
                     report.requests.iter().map(|request| &*request.host).collect();
                 for host in &hosts {
                     let requests = report.requests.iter().filter(|request| request.host == *host).cloned().collect();
+                    // With a margin of 100 ms.
                     check_delay(&CaseReport { requests, ..CaseReport::default() }, Duration::from_millis(1_900))?;
                 }
                 demand(hosts.len() == 3, "not three hosts")
@@ -106,6 +107,7 @@ fn delays() -> Vec<Case> {
                 let ok = report.pages().filter(|page| page["outcome"] == "ok");
                 // Without the control host.
                 let ours = ok.filter(|page| !page["url"].as_str().unwrap_or_default().contains("127.99."));
+                // The front page and the eight pages.
                 demand(ours.count() == 9, "a page is missing")
             });
             Ok(())

@@ -21,6 +21,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let links = (0..50).map(|link| format!("/page{link}?sid={unique}{link}"));
                 page_with(&format!("Page {page}. {TEXT}"), links)
             })?;
+            // The root and fifty pages.
             check_pages_at_most(case, 51);
             Ok(())
         }),
@@ -32,6 +33,7 @@ pub(super) fn cases() -> Vec<Case> {
                 });
                 page_with(&format!("You are at {path}. {TEXT}"), links)
             })?;
+            // The root and twenty pages: without their session ids, the two links to a page are equal.
             check_pages_at_most(case, 21);
             Ok(())
         }),
@@ -40,24 +42,25 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("trap-budget", 16);
             endless(case, "/list", |path, _| {
                 let query = path.split_once('?').map_or("", |(_, query)| query);
-                let mark = if query.is_empty() { "" } else { "&" };
-                let free = (0..10).filter(|facet| !query.contains(&format!("f{}=", letter(*facet))));
-                let links = free.flat_map(|facet| {
+                let separator = if query.is_empty() { "" } else { "&" };
+                let unused_facets = (0..10).filter(|facet| !query.contains(&format!("f{}=", letter(*facet))));
+                let links = unused_facets.flat_map(|facet| {
                     // The new facet comes first or last: the order is irrelevant.
                     (0..10).map(move |value| match value % 2 {
-                        0 => format!("/list?{query}{mark}f{}={value}", letter(facet)),
-                        _ => format!("/list?f{}={value}{mark}{query}", letter(facet)),
+                        0 => format!("/list?{query}{separator}f{}={value}", letter(facet)),
+                        _ => format!("/list?f{}={value}{separator}{query}", letter(facet)),
                     })
                 });
                 page_with(&format!("Filtered by {query}. {TEXT}"), links)
             })?;
-            // The list, a hundred single facets, the sixteen free pairs of facets with a hundred pairs of values each,
-            // and the budget for links with other combinations, which is four times `trap-budget`.
+            // The list; a hundred single facets; sixteen pairs of facets, which `trap-budget` allows, with a hundred pairs
+            // of values each; and the budget for links with other combinations, which is four times `trap-budget`.
             check_pages_at_most(case, 1 + 100 + 1_600 + 64);
             Ok(())
         }),
         Case::new("TRP05", "relative link growth", Expect::Ok, |case| {
             endless(case, "/a/", |path, _| page_with(&format!("{path} {TEXT}"), ["a/".to_owned()]))?;
+            // `/a/` and `/a/a/`.
             check_pages_at_most(case, 2);
             Ok(())
         }),
@@ -70,6 +73,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let repeating = report.requests.iter().filter(|request| request.path.contains("x/y/x/y/x/y")).count();
                 demand(repeating == 0, format!("{repeating} such paths"))
             });
+            // From `/` to `/x/y/x/y/x/`.
             check_pages_at_most(case, 6);
             Ok(())
         }),
@@ -105,7 +109,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TRP09", "infinite subdomains", Expect::Ok, |case| {
             case.set("scope", "domain");
             case.set("allow-private", true);
-            // A domain has one free host per 64 of the budget.
+            // A domain may have one host per 64 of the budget, besides the root host.
             case.set("trap-budget", 64 * 8);
             let address = add_wildcard_hosts(case, 1)?;
             case.root(format!("http://trap.test:{}/", address.port()));
@@ -159,7 +163,7 @@ pub(super) fn cases() -> Vec<Case> {
                 let page: u64 = path.rsplit('=').next().and_then(|page| page.parse().ok()).unwrap_or(0);
                 page_with(&format!("Page {page}. {TEXT}"), [format!("/list?page={}", page + 1)])
             })?;
-            // The 65 pages up to depth 64 are free. The budget for further links is four times `trap-budget`.
+            // The 65 pages up to depth 64 cost no budget. The budget for further links is four times `trap-budget`.
             check_pages_at_most(case, 65 + 16);
             check_rule(case, "alike_pattern");
             Ok(())
@@ -171,6 +175,7 @@ pub(super) fn cases() -> Vec<Case> {
                     (0..10).map(|link| format!("/p{link}?utm_source={unique}&fbclid={link}&utm_medium=x&gclid=y"));
                 page_with(&format!("{path} {TEXT}"), links)
             })?;
+            // The root and ten pages.
             check_pages_at_most(case, 11);
             Ok(())
         }),
@@ -286,7 +291,7 @@ fn letter(number: usize) -> char {
     char::from(b'a' + (number % 26) as u8)
 }
 
-/// A word that depends on a path and a number.
+/// A pseudo-random word of eight letters, the same for the same path and number. The constants mix the bits.
 fn word(place: &str, number: u64) -> String {
     let seed = place.bytes().fold(number.wrapping_mul(0x9E37_79B9_7F4A_7C15), |seed, byte| {
         (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3).rotate_left(5)
