@@ -88,7 +88,10 @@ fn a_head_can_be_sent_in_pieces_too() {
     let (_web, address) = serve(site().page("/", Response::text("x").drip_all(20, Duration::from_millis(5))));
     let started = Instant::now();
     assert_eq!(get(address, "/").1, b"x");
-    assert!(started.elapsed() >= Duration::from_millis(10));
+    assert!(
+        started.elapsed() >= Duration::from_millis(10),
+        "at least two pauses, because the head has more than 40 bytes"
+    );
 }
 
 #[test]
@@ -305,6 +308,7 @@ fn too_many_too_early_and_forbidden_requests_are_violations() {
     assert!(web.wait_requests(5, TIMEOUT));
     let stats = web.stats();
     let host = &stats.hosts["practice.test"];
+    // Four requests were too early, one was forbidden, and one was the third in flight.
     assert_eq!((host.requests, host.max_at_once, host.violations), (5, 3, 6));
     assert!(host.min_gap_us.is_some());
     assert_eq!((stats.max_at_once, stats.peak_open >= 3), (3, true));

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 fn serve_plan(plan: GraphPlan) -> (RunningWeb, Arc<Graph>, u16) {
     let site = Site::http("0.0.0.0:0").unwrap();
     let port = site.address().port();
-    let graph = Arc::new(Graph::new(plan, port, false));
+    let is_https = false;
+    let graph = Arc::new(Graph::new(plan, port, is_https));
     (PracticeWeb::new().site(site.graph(&graph)).start().unwrap(), graph, port)
 }
 
@@ -172,6 +173,7 @@ fn slow_responses_wait_in_parallel() {
         assert_eq!(status(&read_response(stream).0), 200);
     }
     let elapsed = started.elapsed();
+    // One after the other, they would take 400 seconds.
     assert!(elapsed >= Duration::from_millis(995) && elapsed < Duration::from_secs(100), "{elapsed:?}");
     let stats = child.stats().unwrap();
     assert_eq!((stats.requests, stats.peak_open), (400, 400));

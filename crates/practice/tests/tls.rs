@@ -91,7 +91,8 @@ fn plain_http_to_a_tls_site_is_rejected() {
 fn every_host_of_a_graph_has_its_own_certificate() {
     let site = Site::https("0.0.0.0:0", CertificateKind::Good).unwrap();
     let port = site.address().port();
-    let graph = Arc::new(Graph::new(GraphPlan { hosts: 300, ..GraphPlan::default() }, port, true));
+    let is_https = true;
+    let graph = Arc::new(Graph::new(GraphPlan { hosts: 300, ..GraphPlan::default() }, port, is_https));
     let web = PracticeWeb::new().site(site.graph(&graph)).start().unwrap();
     let config = tls_config_trusting(web.authority());
     for host in [0, 1, 299] {

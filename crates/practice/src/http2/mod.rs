@@ -2,7 +2,7 @@
 //!
 //! The server threads accept connections and do TLS handshakes. If the client uses HTTP/2 (negotiated by ALPN, or with
 //! the preface in clear text), the connection is handed over to this thread with its TLS session and the bytes already
-//! read. The log records it under the same number.
+//! read. The connection keeps its number in the log.
 //!
 //! The server does not use Argiope's HTTP/2 code, because a client should be tested against an independent
 //! implementation.

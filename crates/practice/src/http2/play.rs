@@ -12,7 +12,8 @@ use std::future::poll_fn;
 /// The error of a script: the client disconnected, or HTTP/2 cannot express the response.
 struct Aborted;
 
-/// The connection of the script is closed with close_notify, or stays open.
+/// Arguments of [`Reply::finish`]: whether the script ends in a way that completes a body without a declared length. A
+/// connection that is closed without close_notify does not complete it.
 const CLEANLY: bool = true;
 const NOT_CLEANLY: bool = false;
 
@@ -98,6 +99,7 @@ struct Reply {
     head: Vec<u8>,
     framing: Framing,
     head_only: bool,
+    /// Whether the last frame of the stream was sent: an END_STREAM or a reset.
     is_ended: bool,
 }
 
