@@ -15,7 +15,7 @@ const SECTOR: usize = 512;
 /// The fault at the chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// The power fails before the call has any effect.
+    /// The power fails during the call. Half of a write is done; any other call has no effect. All later calls fail too.
     PowerCut,
     /// Only this call fails.
     Once(io::ErrorKind),

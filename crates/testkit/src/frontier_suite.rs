@@ -440,6 +440,7 @@ impl History {
                 assert_eq!(frontier.put(links).expect("put").new, expected, "new links, seed {}", self.seed);
             }
             4..7 => {
+                // Hosts with an `h` have links that were put, hosts with a `d` links that were deferred.
                 let host = format!("{}{}.example", ["h", "h", "d"][self.below(3) as usize], self.below(5));
                 let max_links = self.below(6) as usize;
                 let lane = frontier.lane_of(&host).expect("a lane");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Servers that run until this is dropped.
+/// A cluster of servers, or one server without cluster mode. They run until this is dropped.
 pub struct RedisCluster {
     servers: Vec<Server>,
     folder: tempfile::TempDir,
@@ -43,6 +43,7 @@ impl RedisCluster {
         for server in &cluster.servers[1..] {
             cluster.call_until_ok(0, &["CLUSTER", "MEET", "127.0.0.1", &server.port.to_string()]);
         }
+        // Each primary gets a third of the 16,384 hash slots.
         for (index, (first, last)) in [("0", "5460"), ("5461", "10922"), ("10923", "16383")].into_iter().enumerate() {
             cluster.call_until_ok(index, &["CLUSTER", "ADDSLOTSRANGE", first, last]);
         }
@@ -227,7 +228,9 @@ fn read_reply(reader: &mut impl BufRead, text: &mut String) -> Option<()> {
             }
         }
         ("$", length) => {
+            // A length of -1 stands for null.
             let Ok(length) = length.parse::<usize>() else { return Some(()) };
+            // The string and its line end.
             let mut bytes = vec![0; length + 2];
             reader.read_exact(&mut bytes).ok()?;
             text.push_str(&String::from_utf8_lossy(&bytes[..length]));
@@ -246,6 +249,7 @@ fn free_ports(count: usize) -> Vec<u16> {
     // Keeps the ports in use until all are found.
     let mut listeners = Vec::new();
     let mut ports = Vec::new();
+    // Test processes that run in parallel start at different ports.
     let start = 20_000 + (std::process::id() % 2_000) as u16 * 10;
     for port in (start..45_000).chain(20_000..start) {
         if ports.len() == count {

@@ -28,6 +28,7 @@ pub fn links_and_cycles(engine: EngineName) {
     assert_eq!(crawled.summary.end, End::Finished);
     assert_eq!(crawled.summary.left, 0);
     let first = crawled.page(&root);
+    // Without fragments, its links are `/`, `/a` and `/b`. The root itself is not new.
     assert_eq!((first.findings.links, first.findings.new_links, first.link.depth), (3, 2, 0));
     let gone = crawled.pages.iter().find(|visit| visit.link.url.path() == "/gone").expect("visited");
     assert_eq!((gone.facts.outcome, gone.facts.status, gone.link.depth), (Outcome::HttpError, Some(404), 3));
@@ -54,7 +55,7 @@ pub fn a_prohibited_host(engine: EngineName) {
 }
 
 /// Crawls several host names on one address with this scope, and returns the names that were visited. The path of a page
-/// is its host name; the root is empty.
+/// is its host name; the path of the root is empty.
 fn crawl_host_names(engine: EngineName, scope_kind: ScopeKind) -> BTreeSet<String> {
     let names = ["example.com", "www.example.com", "sub.example.com", "example.org"];
     let mut site = site("127.1.0.4");
@@ -74,6 +75,7 @@ fn crawl_host_names(engine: EngineName, scope_kind: ScopeKind) -> BTreeSet<Strin
     crawled.pages.iter().map(|visit| visit.link.url.path().trim_start_matches('/').to_owned()).collect()
 }
 
+/// The scope `host` includes a host with and without `www.`, but no other subdomain.
 pub fn strict_hosts(engine: EngineName) {
     assert_eq!(
         crawl_host_names(engine, ScopeKind::Host),
@@ -81,6 +83,7 @@ pub fn strict_hosts(engine: EngineName) {
     );
 }
 
+/// The scope `domain` includes all subdomains.
 pub fn lenient_hosts(engine: EngineName) {
     let expected = ["", "example.com", "www.example.com", "sub.example.com"].map(String::from).into();
     assert_eq!(crawl_host_names(engine, ScopeKind::Domain), expected);
@@ -125,6 +128,7 @@ pub fn a_deep_root(engine: EngineName) {
     assert_eq!(crawl(&config(engine, &[&root])).urls(), expected.iter().map(String::as_str).collect());
 }
 
+/// Pages are crawled up to the maximum depth. A redirect does not increase the depth.
 pub fn depth(engine: EngineName) {
     let site = site("127.1.0.9")
         .page("/", Response::links(["/1"]))
@@ -281,7 +285,8 @@ pub fn exact_max_pages(engine: EngineName) {
 /// Serves a graph. Returns the server, the first root and the graph.
 fn graph_web(plan: GraphPlan) -> (argiope_practice::RunningWeb, String, Arc<Graph>) {
     let site = Site::http("0.0.0.0:0").expect("all of loopback");
-    let graph = Arc::new(Graph::new(plan, site.address().port(), false));
+    let is_https = false;
+    let graph = Arc::new(Graph::new(plan, site.address().port(), is_https));
     let root = graph.url(graph.roots().next().expect("a root"));
     let web = PracticeWeb::new().site(site.graph(&graph)).start().expect("the practice web starts");
     (web, root, graph)
@@ -385,6 +390,7 @@ pub fn max_bytes(engine: EngineName) {
     config.max_bytes = Some(Size(100_000));
     let crawled = crawl(&config);
     assert_eq!(crawled.summary.end, End::MaxBytes);
+    // The request that exceeds the limit is completed.
     let bytes: u64 = crawled.pages.iter().map(|visit| visit.facts.bytes_wire).sum();
     assert!((100_000..130_000).contains(&bytes), "{bytes}");
 }

@@ -28,6 +28,7 @@ fn links(count: usize) -> Vec<String> {
 }
 
 /// Maximum number of connections to an origin. The `threads` engine uses one per concurrent job, the other engines use one.
+/// `per_host` is the setting of the crawl, which is 6 unless the test changes it.
 fn max_connections(engine: EngineName, per_host: u64) -> u64 {
     if engine == EngineName::Threads { per_host } else { 1 }
 }

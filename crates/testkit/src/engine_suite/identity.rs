@@ -85,17 +85,18 @@ pub fn logins_are_for_their_origin(engine: EngineName) {
     let guarded = site("127.6.0.7").page("/", Response::html("x"));
     let home = site("127.6.0.5").page("/", Response::links([away.url("/"), guarded.url("/"), "/deep".to_owned()]));
     let home = home.redirect("/deep", &away.url("/moved"), 302);
-    let (root, guard) = (home.url("/"), guarded.url(""));
+    let (root, guarded_origin) = (home.url("/"), guarded.url(""));
     let web = serve([home, away, guarded]);
     let mut config = config(engine, &[&root]);
     config.scope = argiope_core::rules::ScopeKind::Any;
     config.allow_private = true;
     config.user = Some("me:pw".parse().expect("credentials"));
     config.header = vec!["X-Key: 1".parse().expect("a header")];
-    config.auth = vec![Login { origin: guard, bearer: Some("t0k".parse().expect("a token")), user: None }];
+    config.auth = vec![Login { origin: guarded_origin, bearer: Some("t0k".parse().expect("a token")), user: None }];
     assert_eq!(crawl(&config).pages.len(), 5);
     for request in web.log() {
         let expected = match request.host.as_str() {
+            // `me:pw` in Base64.
             "127.6.0.5" => (Some("Basic bWU6cHc="), Some("1")),
             "127.6.0.7" => (Some("Bearer t0k"), None),
             _ => (None, None),
@@ -129,7 +130,7 @@ fn far_site(certificate: Option<CertificateKind>) -> (Site, IpAddr) {
     (site.page("/", Response::links(["/a", "/b"])).fallback(Response::html("<title>far</title>")), address)
 }
 
-/// Crawls that site through a proxy with a login, and returns the requests that the proxy received.
+/// Crawls the site of [`far_site`] through a proxy with a login, and returns the requests that the proxy received.
 fn crawl_far(
     engine: EngineName,
     scheme: &str,
@@ -146,6 +147,7 @@ fn crawl_far(
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 3);
     for page in &crawled.pages {
+        // The crawler does not learn the address, because the proxy resolves the name.
         assert_eq!(
             (page.facts.outcome, page.facts.ip, &page.facts.error),
             (Outcome::Ok, None, &None),

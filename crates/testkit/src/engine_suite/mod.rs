@@ -1,7 +1,7 @@
 //! The test suite of engines, which every engine must pass.
 //!
-//! `engine_suite!` generates all tests for one engine. Each is a public function of a module here. The first of them
-//! are the tests of the crawler in "A Web Crawler With asyncio Coroutines".
+//! `engine_suite!` generates all tests for one engine. Each is a public function of a module here. The first tests
+//! are those of the crawler in "A Web Crawler With asyncio Coroutines".
 
 pub mod basics;
 pub mod http2;

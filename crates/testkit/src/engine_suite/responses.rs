@@ -133,6 +133,7 @@ pub fn a_slow_drip(engine: EngineName) {
 pub fn a_page_that_takes_long_to_read(engine: EngineName) {
     // The first bytes decode to a lot of data, and examining it takes longer than the idle timeout. Meanwhile the rest
     // arrives, so this must not count as a timeout.
+    // The end of the body is pseudo-random text, which compresses badly.
     let mut state = 1_u32;
     let noise: String = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -157,6 +158,7 @@ pub fn a_stalled_head(engine: EngineName) {
 }
 
 pub fn a_huge_head(engine: EngineName) {
+    // The limit on heads is between 100 kB and 500 kB.
     let crawled = crawl_one_page(engine, "127.2.0.9", Response::html("x").huge_head(500, 1_000));
     let page = &crawled.pages[0];
     assert_eq!((page.facts.outcome, error_kind(page)), (Outcome::Failed, Some(ErrorKind::HeaderTooLarge)));
@@ -225,6 +227,7 @@ pub fn connection_refused(engine: EngineName) {
     drop(listener);
     let crawled = crawl(&config(engine, &[&format!("http://{address}/")]));
     let page = &crawled.pages[0];
+    // Four tries are the default.
     assert_eq!(
         (page.facts.outcome, error_kind(page), page.link.tries),
         (Outcome::Failed, Some(ErrorKind::ConnectRefused), 4)

@@ -8,7 +8,7 @@
 //! another one has acquired the bucket, that the end is not detected too early, and that the limit on pages is exact.
 //!
 //! [`FleetProtocol`] can disable single rules. `tests/fleet_model.rs` checks for some of them that the oracle then
-//! finds a broken guarantee, so that the rule is necessary.
+//! finds a broken guarantee. This shows that the rule is necessary.
 
 mod process;
 mod store;
@@ -166,6 +166,7 @@ impl World {
                 links
             })
             .collect();
+        // Without a limit on pages, every bucket has more quota than there are pages.
         let quota = if setup.max_pages.is_some() { 0 } else { 10_000 };
         let bucket = Bucket { quota, ..Bucket::default() };
         let mut buckets = vec![bucket; setup.buckets];
@@ -203,6 +204,7 @@ impl World {
                 return Err("the crawl does not end once faults have stopped".into());
             }
             let is_faulty = self.report.events < faulty_events;
+            // A tick takes twelve events on average.
             self.now += u64::from(self.rng.below(12) == 0);
             match self.rng.below(100) {
                 0..35 => self.step_process()?,
@@ -363,6 +365,8 @@ impl World {
         if records != expected {
             return Err(format!("the end was found with {records} of {expected} records"));
         }
+        // Exactly one put of a page is told that the page is new. That reply may be missing if a process was killed before
+        // it arrived. Page 0 is the root, which was not put.
         for (page, PutTally { begun, replied, new }) in self.tallies.iter().enumerate().skip(1) {
             if *new > 1 || (*new == 0 && *replied > 0 && replied == begun) {
                 return Err(format!("page {page} was put {begun} times, with {replied} replies, {new} times as new"));

@@ -52,7 +52,7 @@ pub struct Turn<'a> {
 pub struct Process {
     pub id: ProcessId,
     pub is_paused: bool,
-    /// Pages of completed puts since the last check, and whether they were new.
+    /// Pages of completed puts that are not in the world's tallies yet, and whether they were new.
     pub put_replies: Vec<(ModelPage, bool)>,
     /// Number of requests that were sent.
     calls: u64,
@@ -71,10 +71,11 @@ struct BucketTasks {
     /// The request whose reply the working task waits for, and the number of its call.
     call: Option<(u64, ModelRequest)>,
     renewal: Option<Renewal>,
+    /// The same for the task that renews the lease.
     renewal_call: Option<(u64, ModelRequest)>,
     /// Release the bucket when nothing is in progress.
     should_release: bool,
-    /// Number of takes with a reply.
+    /// Number of takes with a reply. After an empty take, its parity decides whether quota is requested or refunded.
     replied_takes: u32,
 }
 
@@ -342,6 +343,7 @@ impl Process {
         if let Some(Renewal { version: Some(version), .. }) = tasks.renewal {
             self.send(task, ModelRequest::Wait { bucket, version }, turn);
         } else if owned.until < turn.now + LEASE_TICKS * 2 / 3 {
+            // More than a third of the lease has passed.
             let token = owned.token;
             tasks.renewal = Some(Renewal { sent: turn.now, version: None });
             self.send(task, ModelRequest::Renew { bucket, token }, turn);
@@ -461,6 +463,7 @@ impl BucketTasks {
 
     /// Handles the reply to a request of the working task. Writes that a failover lost before replication are sent again.
     fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol, put_replies: &mut Vec<(ModelPage, bool)>) {
+        // The lease expired before the reply arrived.
         if let (None, false) = (&self.owned, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
             return;
         }
@@ -503,6 +506,8 @@ impl BucketTasks {
             (Step::SettleWait { page, .. }, _) => Step::Settle(page),
             (Step::Quota(_), Reply::Refused) => return self.forget(),
             (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::Quota),
+            // The store refused the request, lost the write, or released the bucket. A bucket that was owned is not held any
+            // more, so it need not be released.
             _ => {
                 self.should_release &= self.owned.is_none();
                 self.forget();

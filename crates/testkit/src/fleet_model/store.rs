@@ -31,7 +31,7 @@ pub struct Bucket {
     pub taken: u32,
     /// For every process and bucket that puts from there, the number of the last put and its reply.
     pub put_replies: BTreeMap<(ProcessId, usize), (u32, Vec<bool>)>,
-    /// The last settled sequence number of every token that settled anything.
+    /// The number of the last settle of every token that settled anything.
     pub positions: BTreeMap<ModelToken, u32>,
     /// Number of pages that were settled.
     pub pages: u32,
@@ -208,7 +208,7 @@ pub enum Reply {
     Taken(Vec<ModelPage>, ModelVersion),
     /// For each page, whether it is new.
     Put(Vec<bool>, ModelVersion),
-    /// The request has a wrong epoch or sequence number, or its page is not leased.
+    /// Another lease holds the bucket, or the request has a wrong number, or its page is not leased.
     Refused,
     Counts(BucketCounts),
     Confirmed(BucketCounts, ModelVersion),

@@ -85,8 +85,8 @@ impl BroadWeb {
     }
 
     /// A lower bound for any polite schedule that fetches the pages of a host one after the other. It is the larger of two
-    /// times: the longest time of a host, for hosts that are found late including the time of the root before; and the sum
-    /// of all response times divided by the number of slots.
+    /// times. The first is the longest time of a host; for a host that is found late, the time of the root that links to it
+    /// is added. The second is the sum of all response times divided by `concurrency`.
     pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
         let hosts = 0..self.sizes.len();
         // Name resolution, then robots.txt and the pages, one after the other.

@@ -91,7 +91,7 @@ pub struct SimFetch {
     pub url: Url,
     pub purpose: Purpose,
     pub start: Time,
-    /// When the response ends, or would end if it was closed before.
+    /// When the response ends, or would have ended if the crawler had not closed it.
     pub end: Time,
     pub ip: Option<IpAddr>,
 }
@@ -142,7 +142,8 @@ const DRIP_INTERVAL: Duration = Duration::from_millis(100);
 /// An event of the simulation.
 enum Event {
     Replied(Box<Visit>),
-    /// The next bytes of a response that drips. With them it is complete, or it continues, or it is closed as too slow.
+    /// The next bytes of a response that drips. After them, the response is complete, or continues, or is closed because
+    /// it is too slow.
     Drip(Box<DrippingFetch>),
     Resolved(LaneId, ResolveResult),
     /// Links from outside arrive.

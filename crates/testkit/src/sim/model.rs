@@ -266,8 +266,8 @@ impl WebModel {
             0..3 => RobotsBehaviour::Missing,
             3 => {
                 let target = rng.below(urls.len());
-                let page_url = urls.get(target).map_or_else(|| origin.clone(), Url::origin);
-                RobotsBehaviour::Hops(url(&format!("{page_url}/hops/{}", rng.below(8))))
+                let target_origin = urls.get(target).map_or_else(|| origin.clone(), Url::origin);
+                RobotsBehaviour::Hops(url(&format!("{target_origin}/hops/{}", rng.below(8))))
             }
             _ => {
                 let listed = (0..rng.below(4)).filter_map(|_| urls.get(rng.below(urls.len())).cloned()).collect();
@@ -324,6 +324,7 @@ impl WebModel {
             expected.insert(page_url.clone(), result);
             found.extend(links);
             for link in found {
+                // The crawl has no limit on depth, so any depth of a link will do.
                 let depth = 1;
                 let verdict = rules.scope.judge(link.as_ref(), depth, LinkKind::Anchor);
                 if verdict == ScopeVerdict::Follow && known.insert(link.clone()) {

@@ -13,6 +13,7 @@ impl SimRng {
 
     /// A generator for one item. Its numbers depend only on `seed` and `item`, not on the order of creation.
     pub fn for_item(seed: u64, item: u64) -> Self {
+        // The factor spreads neighbouring items over all states.
         let mut rng = Self(seed ^ item.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         rng.next_u64();
         rng
