@@ -19,6 +19,7 @@ struct Case {
     response: &'static str,
     after: After,
     status: Option<u16>,
+    /// The error, and why the body is incomplete if a part of it is kept.
     failure: Option<(ErrorKind, Option<Truncated>)>,
     body: &'static str,
     reusable: bool,
@@ -67,7 +68,7 @@ const FRAMING: &[Case] = &[
     refused("length with a minus", "HTTP/1.1 200 OK\r\nContent-Length: -12\r\n\r\n", Protocol),
     refused("length with a plus", "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\n", Protocol),
     refused("length with a space in it", "HTTP/1.1 200 OK\r\nContent-Length: 1 2\r\n\r\n", Protocol),
-    refused("length that is none", "HTTP/1.1 200 OK\r\nContent-Length: banana\r\n\r\n", Protocol),
+    refused("length that is not a number", "HTTP/1.1 200 OK\r\nContent-Length: banana\r\n\r\n", Protocol),
     refused("length without value", "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n", Protocol),
     refused(
         "length that is too large for any number",
@@ -322,6 +323,7 @@ fn check(case: &Case) {
     assert_eq!(result.status, case.status, "{name}");
     assert_eq!(result.body.escape_ascii().to_string(), case.body.as_bytes().escape_ascii().to_string(), "{name}");
     assert_eq!(result.reusable, case.reusable, "{name}");
+    // Bytes after a complete response prevent reuse, and change nothing else.
     if result.kind.is_none() && case.after == After::Stay {
         let longer = [case.response.as_bytes(), b"HTTP/1.1 200 OK\r\n"].concat();
         let with_more = run_with_every_split(&limits(), &longer, After::Stay);
@@ -384,6 +386,7 @@ fn malformed_fields_are_dropped_and_reported() {
     let controls = read("A: \x0c1\x1b[0m\x0c\r\n");
     assert!(!controls.has_dropped_fields && controls.has_controls);
     assert_eq!(controls.get("a"), Some(b"\x0c1\x1b[0m\x0c".as_slice()));
+    // Dropped fields count too: the limit is 256.
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A b: c\r\n".repeat(257));
     assert_eq!(run_exchange(&limits(), &[many.as_bytes()], After::Stay).kind, Some(HeaderTooLarge));
 }
@@ -484,6 +487,7 @@ fn an_unwanted_body_is_skipped() {
     assert!(run(b"HTTP/1.1 301 M\r\nContent-Length: 5\r\n\r\nhello", After::Stay));
     assert!(run(b"HTTP/1.1 301 M\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", After::Stay));
     assert!(run(b"HTTP/1.1 301 M\r\nContent-Encoding: foo\r\nContent-Length: 2\r\n\r\nhi", After::Stay));
+    // A body above 64 KiB, or without a length, is not read to its end.
     assert!(!run(b"HTTP/1.1 301 M\r\nContent-Length: 65537\r\n\r\nhello", After::Stay));
     assert!(!run(b"HTTP/1.1 301 M\r\n\r\nhello", After::Stay));
     assert!(!run(b"HTTP/1.1 301 M\r\nContent-Length: 9\r\n\r\nhello", After::Close));

@@ -49,6 +49,7 @@ fn brotli(data: &[u8]) -> Vec<u8> {
         stream.extend_from_slice(&bits.to_le_bytes()[..3]);
         stream.extend_from_slice(block);
     }
+    // The empty last block, after the bit for the window if there is no other block.
     stream.push(if data.is_empty() { 0b110 } else { 0b11 });
     stream
 }
@@ -71,6 +72,7 @@ fn response(coding: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
+/// Decodes a body that arrives at once, and byte by byte. Both must have the same result.
 fn decode(coding: &str, body: &[u8]) -> (ExchangeResult, ExchangeEnd) {
     let response = response(coding, body);
     let mut recorder = Recorder::default();
@@ -84,6 +86,7 @@ fn decode(coding: &str, body: &[u8]) -> (ExchangeResult, ExchangeEnd) {
     (result_of(recorder, &end), end)
 }
 
+/// Checks that a body is decoded to `expected`.
 fn good(coding: &str, body: &[u8], expected: &[u8]) -> ExchangeEnd {
     let (result, end) = decode(coding, body);
     assert_eq!((result.kind, result.truncated, result.reusable), (None, None, true), "{coding}");
@@ -91,6 +94,7 @@ fn good(coding: &str, body: &[u8], expected: &[u8]) -> ExchangeEnd {
     end
 }
 
+/// Checks that decoding a body fails, and why the body is incomplete if a part of it is kept.
 fn bad(coding: &str, body: &[u8], truncated: Option<Truncated>) -> ExchangeResult {
     let (result, _) = decode(coding, body);
     assert_eq!((result.kind, result.truncated), (Some(ErrorKind::Decode), truncated), "{coding}");
@@ -126,6 +130,7 @@ fn chains_are_decoded_from_the_last_coding() {
 fn consecutive_members_and_frames_are_one_body() {
     good("gzip", &[gzip(b"one "), gzip(b""), gzip(b"two")].concat(), b"one two");
     good("zstd", &[zstd(b"one "), zstd(b""), zstd(b"two")].concat(), b"one two");
+    // A frame with three bytes that decoders skip.
     let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc";
     good("zstd", &[skippable.as_slice(), &zstd(b"one")].concat(), b"one");
 }
@@ -191,6 +196,7 @@ fn an_invalid_stream_has_no_body() {
     wrong[1] = b'Y';
     assert_eq!(bad("gzip", &wrong, None).body, b"");
     let mut method = gzip(TEXT);
+    // The only compression method is 8.
     method[2] = 9;
     bad("gzip", &method, None);
     bad("zstd", b"\x28\xb5\x2f\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d", None);
@@ -258,8 +264,10 @@ fn compression_bombs_stop_at_the_body_limit() {
 
 /// A zstd frame with blocks of four bytes, each of which expands to 128 KiB.
 fn zstd_bomb(blocks: u32) -> Vec<u8> {
+    // The magic number, no options, a window of 2 MiB.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
     for block in 1..=blocks {
+        // The header of an RLE block: whether it is the last, type 1, and its size.
         let head = u32::from(block == blocks) | 1 << 1 | (128 << 10) << 3;
         frame.extend_from_slice(&head.to_le_bytes()[..3]);
         frame.push(b'z');
@@ -295,6 +303,7 @@ fn a_compression_bomb_is_decoded_in_slices() {
         assert_eq!(conn.step(), Step::Done, "{coding}");
         assert_eq!(conn.end().failure, None, "{coding}");
         assert_eq!(recorder.body.len() as u64, whole, "{coding}");
+        // The decoder stops after 64 KiB. The step that reaches this limit may exceed it.
         assert!(largest_slice <= 96 << 10, "{coding}: {largest_slice} bytes at once");
         assert!(slices >= 16, "{coding}: {slices} slices");
     }
@@ -334,6 +343,7 @@ fn transferred_bytes_are_limited_too() {
 fn a_large_zstd_window_is_refused() {
     let data = noise(100);
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+    // 16 MiB. The largest window on the web is 8 MiB (RFC 9659).
     encoder.set_parameter(zstd::stream::raw::CParameter::WindowLog(24)).unwrap();
     encoder.include_contentsize(false).unwrap();
     encoder.write_all(&data).unwrap();

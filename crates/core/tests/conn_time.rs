@@ -84,9 +84,10 @@ fn a_body_below_the_minimum_rate_is_too_slow() {
 
 #[test]
 fn a_head_that_drips_ends_if_its_slot_is_needed() {
-    let quota = Limits { idle: Duration::from_secs(20), ..limits() };
+    // Longer than the total timeout.
+    let idle = Duration::from_secs(20);
     for (needed, ended) in [(0, (ErrorKind::TimeoutTotal, 8_000)), (1, (ErrorKind::TooSlow, 1_100))] {
-        let limits = Limits { slow_response_quota: Default::default(), ..quota.clone() };
+        let limits = Limits { idle, slow_response_quota: Default::default(), ..limits() };
         limits.slow_response_quota.set(needed, Duration::from_secs(1));
         let mut conn = Conn::plain(Arc::new(limits), at(0));
         conn.request(REQUEST.to_vec(), at(8_000), at(0));

@@ -107,6 +107,7 @@ fn a_chain_of_too_many_certificates_is_refused() {
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example"]).signed_by(&key, &authority.issuer).unwrap();
     for (intermediates, is_accepted) in [(0, true), (32, true), (33, false), (2_000, false)] {
+        // Empty DER sequences instead of certificates.
         let filler = std::iter::repeat_n(CertificateDer::from(vec![0x30, 0]), intermediates);
         let chain = std::iter::once(certificate.der().clone()).chain(filler).collect();
         let server = serve_chain(chain, &key, rustls::ALL_VERSIONS);
@@ -286,6 +287,7 @@ fn other_protocols_and_alerts_are_reported() {
     let authority = Authority::new("Known");
     for (response, words) in [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(), "does not use TLS"),
+        // The alerts unrecognized_name, protocol_version and handshake_failure.
         (b"\x15\x03\x03\x00\x02\x02\x70", "does not know this name"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "does not support TLS 1.2 or 1.3"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "refused the handshake"),
@@ -308,6 +310,7 @@ fn an_invalid_record_truncates_the_body() {
     let mut recorder = Recorder::default();
     let response = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhello";
     run_exchange_with(&mut conn, &mut session, response, CloseBehaviour::Stays, usize::MAX, &mut recorder);
+    // A record of application data that cannot be decrypted.
     conn.feed(b"\x17\x03\x03\x00\x13nineteen bytes here", at(11), &mut recorder);
     assert_eq!(conn.step(), Step::Done);
     let end = conn.end();

@@ -97,7 +97,8 @@ impl ProducesTickets for LargeTickets {
 
 #[test]
 fn large_tickets_do_not_fill_the_memory_with_sessions() {
-    // 48 MiB hold at most 840 times 60 kB, so the oldest of 1,000 hosts are evicted.
+    // A host has one ticket with TLS 1.2 and two with TLS 1.3. 48 MiB hold at most 840 times 60 kB, so the oldest of
+    // 1,000 hosts are evicted.
     let key = KeyPair::generate().unwrap();
     let certificate = params(&["h.example"]).self_signed(&key).unwrap();
     for (version, size) in [(&rustls::version::TLS12, 60_000), (&rustls::version::TLS13, 30_000)] {
@@ -116,6 +117,7 @@ fn large_tickets_do_not_fill_the_memory_with_sessions() {
     }
 }
 
+/// A server that resumes sessions with tickets.
 fn serve_resuming(
     certificate: CertificateDer<'static>,
     key: &KeyPair,
@@ -176,6 +178,7 @@ fn a_client_certificate_is_sent_only_with_the_identified_config() {
 
 /// The key within PKCS #8: a sequence of version, algorithm, and the key as an octet string.
 fn unwrapped(pkcs8: &[u8]) -> &[u8] {
+    /// The content of the first DER element, and the bytes after it.
     fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
         let (length, start) = match bytes[1] {
             0x82 => (usize::from(bytes[2]) << 8 | usize::from(bytes[3]), 4),
@@ -184,8 +187,8 @@ fn unwrapped(pkcs8: &[u8]) -> &[u8] {
         };
         bytes[start..].split_at(length)
     }
-    let (_, rest) = element(element(pkcs8).0);
-    let (_, rest) = element(rest);
+    let (_version, rest) = element(element(pkcs8).0);
+    let (_algorithm, rest) = element(rest);
     element(rest).0
 }
 

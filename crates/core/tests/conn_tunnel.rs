@@ -73,7 +73,9 @@ fn http_requests_need_no_tunnel() {
 
 #[test]
 fn socks_requests_have_a_name_or_address_and_a_login() {
+    // The greeting of the client, and two replies of the proxy: no login is needed, and the connection is made.
     let (hello, fine, made): (&[u8], &[u8], &[u8]) = (&[5, 1, 0], &[5, 0], &[5, 0, 0, 1, 9, 9, 9, 9, 0, 80]);
+    // A request for a name of nine bytes and port 8080.
     let by_name = [&[5, 1, 0, 3, 9][..], b"h.example", &[0x1f, 0x90]].concat();
     let cases: [(&str, &str, Option<&str>, Vec<u8>); 4] = [
         ("socks5h://p", "http://h.example:8080/", None, by_name),
@@ -89,6 +91,7 @@ fn socks_requests_have_a_name_or_address_and_a_login() {
     let open = || conn("socks5h://me:p%3Aw@p", "http://h/", None);
     let bound_name = [&[5, 0, 0, 3, 3][..], b"abc", &[0, 80]].concat();
     let (sent, page) = run_both_ways(open, &[&[5, 2], &[1, 0], &bound_name, PAGE]);
+    // The greeting offers no login and a password; the login follows.
     let login = [&[5, 2, 0, 2, 1, 2][..], b"me", &[3], b"p:w"].concat();
     assert_eq!(sent, [&login, &[5, 1, 0, 3, 1, b'h', 0, 80][..], REQUEST].concat());
     assert_eq!(page, Ok(b"hi".to_vec()));
@@ -99,6 +102,7 @@ fn socks_requests_have_a_name_or_address_and_a_login() {
 
 #[test]
 fn refusals_of_a_proxy_are_reported() {
+    // The proxy, its replies, the expected error, and a part of its message.
     let cases: &[(&str, &[&[u8]], ErrorKind, &str)] = &[
         ("http://p", &[b"HTTP/1.1 407 No\r\n\r\n"], ErrorKind::Protocol, "407"),
         ("http://p", &[b"HTTP/1.1 403 No\r\nContent-Length: 3\r\n\r\nno!"], ErrorKind::Protocol, "403"),
@@ -141,6 +145,7 @@ fn replies_of_a_proxy_are_limited_in_time_and_size() {
         endless.feed(b"X: y\r\n", at(1), &mut Recorder::default());
         fed += 6;
     }
+    // The limit is 16 KiB.
     assert!(fed < 17 << 10, "{fed} bytes");
     assert_eq!(endless.end().failure.map(|failure| failure.kind), Some(ErrorKind::Protocol));
 }

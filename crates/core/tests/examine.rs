@@ -200,6 +200,7 @@ fn markup_that_resembles_text_has_links() {
     ] {
         let found = links(&examine(body));
         assert!(found.iter().any(|link| link == "anchor /d/x" || link == "anchor /d/x/"), "{body} {found:?}");
+        // `y` occurs only where it is not a link.
         assert!(!found.iter().any(|link| link.contains('y')), "{body} {found:?}");
     }
 }

@@ -127,11 +127,13 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, consumes_late: bool) ->
         let count = pages.len();
         let server = tokio::task::spawn_local(serve(other, pages, max_streams));
         let limits = Arc::new(Limits::default());
-        let mut conn = H2Conn::new(limits, 1 << 18, NOW);
+        let window = 1 << 18;
+        let mut conn = H2Conn::new(limits, window, NOW);
         let mut streams = Streams { consumes_late, ..Streams::default() };
         for key in 0..count {
             let request = format!("GET /{key} HTTP/1.1\r\nHost: h.example\r\nUser-Agent: argiope/1\r\n\r\n");
-            conn.open(key as u32, H2Request::plain(request_block(true, request.as_bytes())));
+            let is_https = true;
+            conn.open(key as u32, H2Request::plain(request_block(is_https, request.as_bytes())));
         }
         let mut buffer = vec![0; piece];
         while !conn.is_idle() {
@@ -165,6 +167,7 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, consumes_late: bool) ->
     })
 }
 
+/// The result of a page that is not reset.
 fn expected(page: &Page) -> StreamResult {
     let mut head = format!("HTTP/1.1 {} \r\n", page.status);
     for (name, value) in &page.fields {
@@ -174,6 +177,7 @@ fn expected(page: &Page) -> StreamResult {
     StreamResult { head, body: page.body.concat(), is_whole: page.reset.is_none(), fault: None }
 }
 
+/// Requests all pages with [`fetch`], and checks the results.
 fn check(pages: &[Page], piece: usize, max_streams: u32, consumes_late: bool) {
     let results = fetch(pages, piece, max_streams, consumes_late);
     for (key, page) in pages.iter().enumerate() {
@@ -216,6 +220,7 @@ fn page() -> impl Strategy<Value = Page> {
         proptest::collection::vec((names, value), 0..12),
         body,
         any::<bool>(),
+        // One page in ten is reset with CANCEL.
         proptest::option::weighted(0.1, 8_u32..9),
     )
         .prop_map(|(status, fields, body, trailers, reset)| Page { status, fields, body, trailers, reset })

@@ -82,7 +82,7 @@ pub struct ExchangeResult {
     pub reusable: bool,
 }
 
-/// Writes everything that the connection has to write, in several steps. Returns it.
+/// Writes everything that the connection has to write, and returns it. Each write accepts only half of the offered bytes.
 pub fn write_all(conn: &mut Conn, now: Time) -> Vec<u8> {
     let mut written = Vec::new();
     while let Step::Write(bytes) = conn.step() {

@@ -64,6 +64,7 @@ pub fn params(names: &[&str]) -> CertificateParams {
     CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
 }
 
+/// The configuration of a server with one certificate.
 pub fn serve(
     certificate: CertificateDer<'static>,
     key: &KeyPair,
@@ -72,6 +73,7 @@ pub fn serve(
     serve_chain(vec![certificate], key, versions)
 }
 
+/// The configuration of a server with this certificate chain.
 pub fn serve_chain(
     chain: Vec<CertificateDer<'static>>,
     key: &KeyPair,

@@ -71,7 +71,7 @@ fn finds_expected_tags(case: &Value, state: &str) -> bool {
     let input = case["input"].as_str().expect("an input");
     let input = if escaped { unescape(input) } else { Some(input.to_owned()) };
     let (Some(input), Some(expected)) = (input, expected(case, escaped)) else { return false };
-    let content = match state {
+    let text_mode = match state {
         "Data state" => TextMode::Markup,
         "RCDATA state" => TextMode::RcData,
         "RAWTEXT state" => TextMode::RawText,
@@ -86,8 +86,9 @@ fn finds_expected_tags(case: &Value, state: &str) -> bool {
         _ => (Dialect::Html, input),
     };
     [usize::MAX, 1, 3].into_iter().all(|piece| {
-        let tokenizer = Tokenizer::within(dialect, content, last_start_tag.as_bytes());
-        argiope_tags(tokenizer, input.as_bytes(), piece, false) == expected
+        let tokenizer = Tokenizer::within(dialect, text_mode, last_start_tag.as_bytes());
+        let switches_mode = false;
+        argiope_tags(tokenizer, input.as_bytes(), piece, switches_mode) == expected
     })
 }
 

@@ -130,6 +130,7 @@ fn check(case: &Value) -> Value {
             let file = prepare(&file);
             // Fields of enabled extensions cause no warning.
             let enabled: Vec<&str> = match &case["extensions_enabled"] {
+                // A string instead of a list enables all extensions.
                 Value::String(_) => vec!["llm-policy", "content-signals"],
                 names => names.as_array().into_iter().flatten().filter_map(Value::as_str).collect(),
             };
@@ -162,7 +163,7 @@ fn extension(case: &Value, question: &str, file: &[u8]) -> Value {
 }
 
 /// Whether a crawler with several names may fetch a target. A target is disallowed if it is disallowed for one of the
-/// names.
+/// names. A single text may contain several names; of several texts, only the first counts.
 fn allows(file: &[u8], agents: &Value, target: &str) -> bool {
     let agents: Vec<&str> = agents.as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let names: Vec<&str> = match agents.as_slice() {
@@ -270,6 +271,7 @@ fn is_met(point: &str) -> bool {
         }
         "R19" => !all("\u{0}\u{1}garbage\n: : :\nDisallow: /x\n=====", "/x"),
         "R20" => lane::ROBOTS_LIFE <= Duration::from_secs(24 * 3600),
+        // Comments up to just below 500 KiB.
         "R21" => !all(&format!("{}Disallow: /x\n", "#\n".repeat(500 * 512 - 20)), "/x"),
         "R22" => all(&"\u{fffd}\u{0}".repeat(1 << 18), "/x"),
         _ => false,
