@@ -22,6 +22,7 @@ pub struct Writer {
 
 impl Writer {
     pub fn start(mut log: LogWriter) -> Self {
+        // If the disk is slow, the caller waits when four batches are queued.
         let (batches, incoming) = mpsc::sync_channel::<CommitBatch>(4);
         let (acknowledge, done) = mpsc::channel();
         let thread = std::thread::spawn(move || {

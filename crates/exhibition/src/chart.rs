@@ -18,6 +18,10 @@ const MAX_BAR_LENGTH: f64 = 430.0;
 const BAR_HEIGHT: f64 = 16.0;
 /// The distance between the tops of two bars.
 const ROW_HEIGHT: f64 = 22.0;
+/// The height of the title and the note above the groups.
+const TITLE_HEIGHT: f64 = 56.0;
+/// The margin below the last group.
+const BOTTOM_MARGIN: f64 = 14.0;
 /// The height of a heading.
 const HEADING_HEIGHT: f64 = 34.0;
 
@@ -89,7 +93,8 @@ pub fn crowd_svg(crowds: &[(EngineName, CrowdResult)]) -> String {
 
 /// The SVG of these groups of bars.
 fn chart(aria_label: &str, title: &str, note: &str, groups: &[BarGroup]) -> String {
-    let height = 70.0 + groups.iter().map(|group| HEADING_HEIGHT + group.bars.len() as f64 * ROW_HEIGHT).sum::<f64>();
+    let group_height = |group: &BarGroup| HEADING_HEIGHT + group.bars.len() as f64 * ROW_HEIGHT;
+    let height = TITLE_HEIGHT + groups.iter().map(group_height).sum::<f64>() + BOTTOM_MARGIN;
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
@@ -99,10 +104,10 @@ fn chart(aria_label: &str, title: &str, note: &str, groups: &[BarGroup]) -> Stri
          <text class=\"title\" x=\"16\" y=\"28\">{title}</text>\n\
          <text class=\"note\" x=\"16\" y=\"48\">{note}</text>\n",
     );
-    let mut top = 56.0;
+    let mut top = TITLE_HEIGHT;
     for group in groups {
         draw_group(group, top, &mut out);
-        top += HEADING_HEIGHT + group.bars.len() as f64 * ROW_HEIGHT;
+        top += group_height(group);
     }
     out.push_str("</svg>\n");
     out

@@ -66,6 +66,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
         roots: (0..exhibition.boards).map(|board| format!("http://board-{board}.test/1")).collect(),
         concurrency: at_once,
         per_host: Some(1),
+        // No limit, because all boards have the same address.
         per_ip: Some(0),
         pace: Pace::Full,
         robots: RobotsPolicy::Ignore,
@@ -83,6 +84,7 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
     loop {
         let wait = match keeper.next(now)? {
             Order::Resolve(board, _) => {
+                // The time to live is a day, longer than the exhibition.
                 let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
                 keeper.resolved(board, Ok((addresses, Duration::from_secs(86_400))), now);
                 continue;
@@ -124,7 +126,8 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
 fn next_move(link: &Link, moves: u32) -> FollowList {
     let number = link.url.target().trim_start_matches('/').parse::<u32>().unwrap_or(moves);
     let next = (number < moves).then(|| link.url.join(&format!("/{}", number + 1)).ok()).flatten();
-    let mut found = FollowList::new(FINGERPRINT_KEY, link.depth + 1, 0);
+    let redirects = 0;
+    let mut found = FollowList::new(FINGERPRINT_KEY, link.depth + 1, redirects);
     if let Some(next) = next {
         found.push(next.as_ref(), LinkKind::Anchor);
     }
@@ -178,6 +181,7 @@ mod tests {
 
     #[test]
     fn the_opponents_alone_take_half_an_hour() {
+        // With a champion at every board, a game takes thirty pairs of moves of one minute each.
         let result = play(POLGAR, 24, 24).unwrap();
         assert_eq!(result.end, hours(1) / 2);
     }

@@ -107,6 +107,7 @@ pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
         engine: task.engine,
         concurrency: task.concurrency,
         per_host: Some(task.per_host),
+        // No limit.
         per_ip: Some(0),
         pace: Pace::Full,
         allow_private: true,
@@ -116,7 +117,7 @@ pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
         connect_timeout: Span(TIMEOUT),
         ..Config::default()
     };
-    // Not in memory during the measurement.
+    // The list of roots must not be in memory during the measurement.
     drop(text);
     let rules = Arc::new(argiope_runtime::rules(&config)?);
     drop(config);

@@ -139,7 +139,8 @@ pub fn measure_processes(
     for number in 0..processes {
         // The shares differ by one at most.
         let share = count * (number + 1) / processes - count * number / processes;
-        crawls.push(WaitingCrawl::start(program, engine, share, false)?);
+        let tls = false;
+        crawls.push(WaitingCrawl::start(program, engine, share, tls)?);
     }
     let mut crowd = CrowdResult { processes, ..CrowdResult::default() };
     let mut waiting_so_far = 0;

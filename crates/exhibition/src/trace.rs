@@ -46,7 +46,8 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
     for (lane, url) in (0..).zip(&urls) {
         let url = Url::parse(url)?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
-        let (link, lane, purpose) = (Link::root(url, 0), LaneId(lane), Purpose::Page);
+        let redirects = 0;
+        let (link, lane, purpose) = (Link::root(url, redirects), LaneId(lane), Purpose::Page);
         jobs.push(Job {
             link,
             purpose,
@@ -83,7 +84,7 @@ struct TraceWriter {
     tasks: Vec<(TaskId, &'static str)>,
     /// The engine's own tasks, which were spawned before the receiver first ran. They are not shown.
     internal_tasks: Vec<TaskId>,
-    /// Whether the receiver, the first task, has run.
+    /// Whether the receiver has run: the engine's task that receives jobs and starts fetches.
     has_received: bool,
     /// Whether the thread was just woken.
     was_woken: bool,

@@ -78,6 +78,7 @@ impl SlowWeb {
     ///   links, and the delays of all pages divided by `per_host`;
     /// - all hosts: the sum of all delays divided by `at_once`.
     pub fn ideal(&self, at_once: usize, per_host: usize) -> Duration {
+        // No page is requested, so the port is irrelevant.
         let graph = Graph::new(self.plan(), 80, self.tls);
         let mut longest = Duration::ZERO;
         let mut sum = Duration::ZERO;
@@ -95,6 +96,7 @@ impl SlowWeb {
     /// response. Its last responses arrive while most slots are empty, because no request is left. No crawler can avoid
     /// this, so the ideal is out of reach for all of them. Hosts with the most known pages go first.
     pub fn greedy(&self, at_once: usize, per_host: usize) -> Duration {
+        // No page is requested, so the port is irrelevant.
         let graph = Graph::new(self.plan(), 80, self.tls);
         let mut hosts: Vec<GreedyHost> = (0..self.hosts).map(|_| GreedyHost::default()).collect();
         // New hosts go before all others; after robots.txt, the first page follows at once.
@@ -118,8 +120,8 @@ impl SlowWeb {
             let Some(state) = hosts.get_mut(host as usize) else { return now };
             let was_waiting = state.may_start(per_host);
             state.in_flight -= 1;
-            let is_first = page == graph.robots_of(host).page;
-            if is_first {
+            let is_robots = page == graph.robots_of(host).page;
+            if is_robots {
                 state.find(0);
             } else if state.known.len() < self.pages as usize {
                 graph.links(PageId { host, page }, |target| {
@@ -129,7 +131,7 @@ impl SlowWeb {
                 });
             }
             if !was_waiting && state.may_start(per_host) {
-                let rank = if is_first { usize::MAX } else { state.queue.len() };
+                let rank = if is_robots { usize::MAX } else { state.queue.len() };
                 ready.push((rank, Reverse(host)));
             }
         }

@@ -31,6 +31,7 @@ fn main() {
     let measure = |name: &str, work: &mut dyn FnMut(&[u8]) -> u64| {
         let mut best = f64::MAX;
         let mut count = 0;
+        // The best of five measurements, each of at least 0.3 seconds.
         for _ in 0..5 {
             let (start, clock, mut rounds) = (kernel::thread_time(), Instant::now(), 0.0);
             while rounds == 0.0 || clock.elapsed().as_secs_f64() < 0.3 {

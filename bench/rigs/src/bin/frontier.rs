@@ -58,19 +58,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 struct Measure {
     started: Instant,
     cpu_before: Duration,
-    resident: u64,
+    resident_before: u64,
 }
 
 impl Measure {
     fn start() -> Self {
-        Self { resident: kernel::resident(), cpu_before: kernel::thread_time(), started: Instant::now() }
+        Self { resident_before: kernel::resident(), cpu_before: kernel::thread_time(), started: Instant::now() }
     }
 
     fn end(&self) -> Value {
         json!({
             "wall": self.started.elapsed().as_secs_f64(),
             "processor": (kernel::thread_time() - self.cpu_before).as_secs_f64(),
-            "resident": kernel::resident().saturating_sub(self.resident),
+            "resident": kernel::resident().saturating_sub(self.resident_before),
         })
     }
 }
@@ -173,6 +173,7 @@ fn reopen(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     let (opened, after_end) = open()?;
     let mut frontier = opened.frontier;
     let mut writer = Writer::start(opened.writer);
+    // About the length of a usual record.
     let record = [b'x'; 600];
     let final_outcome =
         FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: &record, is_fetched_page: true };

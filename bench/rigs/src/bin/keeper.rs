@@ -68,6 +68,7 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
             match keeper.next(now)? {
                 Order::Fetch(job) => jobs.push(job),
                 Order::Resolve(lane, _) => {
+                    // An IPv6 address with the number of the lane.
                     let address = IpAddr::from(u128::from(lane.0).to_be_bytes());
                     keeper.resolved(lane, Ok((vec![address], Duration::from_secs(86_400))), now);
                 }
@@ -134,7 +135,8 @@ impl Web {
         let slot = Some((job.lane, job.slot));
         let digits: String = job.link.url.host().chars().filter(char::is_ascii_digit).collect();
         let own_host: u64 = digits.parse().unwrap_or(0);
-        let mut list = FollowList::new(self.key, job.link.depth + 1, 10);
+        let redirects = 10;
+        let mut list = FollowList::new(self.key, job.link.depth + 1, redirects);
         for number in 0..self.links {
             self.found += 1;
             let host = if number % 10 == 9 { self.found * 7 % HOSTS } else { own_host };

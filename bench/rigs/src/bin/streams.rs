@@ -1,6 +1,6 @@
 //! Measures the memory of waiting HTTP/2 connections, without sockets and TLS. `streams CONNECTIONS STREAMS` opens
 //! CONNECTIONS connections, each with STREAMS requests that get no response, and divides the growth of resident memory
-//! by their number. Jobs and URLs are included. The allocator is that of the command.
+//! by the number of connections or streams. Jobs and URLs are included. The allocator is that of the command.
 
 #![allow(clippy::print_stdout, reason = "it prints what it measures")]
 
@@ -27,7 +27,8 @@ fn main() -> Result<(), String> {
         return Err("usage: streams CONNECTIONS STREAMS".into());
     };
     let config = Config { roots: vec!["http://h.example/".into()], http: HttpVersion::Http2, ..Config::default() };
-    let rules = Arc::new(config.compile(1).map_err(|fault| fault.to_string())?);
+    let fingerprint_key = 1;
+    let rules = Arc::new(config.compile(fingerprint_key).map_err(|fault| fault.to_string())?);
     let addresses: Arc<[IpAddr]> = [IpAddr::from([127, 0, 0, 1])].into();
     // Warm up: the first sessions make the allocator and static tables grow, which must not count.
     let warm_up: Vec<Session> = (0..100).map(|n| idle_connection(n, &rules, &addresses)).collect();
@@ -62,8 +63,9 @@ fn main() -> Result<(), String> {
 
 fn job(number: usize, addresses: &Arc<[IpAddr]>) -> Box<Job> {
     let url = Url::parse(&format!("http://h.example/folder/page-{number:07}.html")).expect("a URL");
+    let redirects = 1;
     Box::new(Job {
-        link: Link::root(url, 1),
+        link: Link::root(url, redirects),
         purpose: Purpose::Page,
         lane: LaneId(7),
         slot: 0,
@@ -94,6 +96,7 @@ fn idle_connection(number: usize, rules: &Arc<Rules>, addresses: &Arc<[IpAddr]>)
     let mut session = connection_with_request(number, rules, addresses);
     let (mut block, mut page) = (Vec::new(), Vec::new());
     hpack::encode(&mut block, b":status", b"200");
+    // The first stream of a client has the number 1.
     frame::push(&mut page, frame::kind::HEADERS, frame::flag::END_HEADERS, 1, &block);
     frame::push(&mut page, frame::kind::DATA, frame::flag::END_STREAM, 1, b"page");
     session.feed(&page, NOW);
