@@ -146,6 +146,7 @@ fn the_html_files_of_a_folder_are_served() {
 fn the_ideal_time_is_printed_as_json() {
     let output = Command::new(BINARY).args(["ideal", "--pages", "3", "--latency-ms", "125"]).output().unwrap();
     let line = String::from_utf8(output.stdout).unwrap();
+    // robots.txt and three pages in sequence, 125 ms each.
     assert!(output.status.success() && line.contains("\"ideal\":0.5"), "{line}");
 }
 

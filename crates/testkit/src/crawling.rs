@@ -22,7 +22,7 @@ pub struct Crawled {
     pub pages: Vec<Box<Visit>>,
     /// robots.txt and sitemaps.
     pub site_files: Vec<Box<Visit>>,
-    /// All records.
+    /// All records, those of site files included.
     pub lines: Vec<serde_json::Value>,
     /// The files of the archive.
     pub archive: BTreeMap<String, Vec<u8>>,

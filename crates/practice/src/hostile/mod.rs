@@ -1,8 +1,9 @@
 //! The hostile web: what servers, name servers and certificates can do to a crawler, one [`Case`] per behaviour.
 //!
-//! Case names follow a catalogue: CON02, H110, RED04, .... A case describes the behaviour of the server and the expected
-//! result, in terms of Argiope's records. It does not use the crawler's types, so that `argiope-practice hostile` can serve
-//! all cases to any crawler.
+//! Most cases come from a catalogue of hostile behaviour that is not part of this repository. It gives each behaviour a
+//! name (CON02, H110, RED04, ...) and the allowed classes of results. Here, a case describes the behaviour of the server
+//! and the expected result, in terms of Argiope's records. It does not use the crawler's types, so that
+//! `argiope-practice hostile` can serve all cases to any crawler.
 //!
 //! # Adding a case
 //!

@@ -60,6 +60,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.expect_at(site.url(&path(2_048)));
             case.add_site(site);
             case.check("the chain ends at the maximum length of a URL", move |report| {
+                // With scheme and host, this URL is longer than 4,096 bytes, the maximum.
                 demand(report.request_count(&path(4_096)) == 0, "a URL that is too long was requested")
             });
             Ok(())

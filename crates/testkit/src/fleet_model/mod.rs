@@ -264,7 +264,7 @@ impl World {
         }
     }
 
-    /// Injects a random fault.
+    /// Injects a random fault, continues all paused processes, or does nothing.
     fn fault(&mut self) {
         let pick = self.rng.below(self.processes.len());
         match self.rng.below(12) {
@@ -283,6 +283,7 @@ impl World {
                     bucket => self.store.buckets[bucket - 1].fail_over(),
                 }
             }
+            // Time passes, perhaps more than a lease.
             6 => self.now += self.rng.below(LEASE_TICKS as usize + 10) as u64,
             7 => self.processes[pick].release_soon(),
             _ => {}
