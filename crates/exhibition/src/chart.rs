@@ -159,14 +159,15 @@ fn draw_group(group: &BarGroup, top: f64, out: &mut String) {
         let bar_length = (length * scale).max(1.0);
         let _ = writeln!(
             out,
-            "<text x=\"16\" y=\"{base}\">{name}</text><rect class=\"bar\" x=\"{BARS_LEFT}\" y=\"{y}\" width=\"{bar_length:.1}\" \
-             height=\"{BAR_HEIGHT}\" rx=\"2\"/><text x=\"{after:.1}\" y=\"{base}\">{label}</text>",
-            base = y + 13.0,
+            "<text x=\"16\" y=\"{baseline}\">{name}</text><rect class=\"bar\" x=\"{BARS_LEFT}\" y=\"{y}\" width=\"{bar_length:.1}\" \
+             height=\"{BAR_HEIGHT}\" rx=\"2\"/><text x=\"{after:.1}\" y=\"{baseline}\">{label}</text>",
+            baseline = y + 13.0,
             after = BARS_LEFT + bar_length + 8.0,
         );
     }
     if let Some(ideal) = group.ideal {
         let x = BARS_LEFT + ideal * scale;
+        // The line begins 3 units above the first bar and ends 3 units below the last.
         let bottom = first + group.bars.len() as f64 * ROW_HEIGHT - (ROW_HEIGHT - BAR_HEIGHT) + 3.0;
         let _ =
             writeln!(out, "<line class=\"ideal\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{bottom}\"/>", first - 3.0);

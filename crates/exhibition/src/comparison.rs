@@ -25,7 +25,7 @@ pub struct EngineComparison {
     pub web: SlowWeb,
     pub concurrency: usize,
     pub per_host: usize,
-    /// Fetches in flight for the memory measurement; `None` skips it. The JSON output keeps its own names for this
+    /// Fetches in flight for the memory measurement; `None` skips it. The JSON output has older names for this
     /// field and for the switches in [`EngineResult`].
     #[serde(rename = "weighed")]
     pub memory_fetches: Option<usize>,

@@ -39,8 +39,8 @@ pub(super) fn cases() -> Vec<Case> {
         }),
         Case::new("TLS04", "an untrusted authority", TLS, |case| {
             let stranger = CaseAuthority::new("Stranger")?;
-            expect_rejected_chain(case, "unknown issuer", move |site| {
-                Ok((vec![stranger.leaf(site)?], stranger.leaf_key()?))
+            expect_rejected_chain(case, "unknown issuer", move |ip| {
+                Ok((vec![stranger.leaf(ip)?], stranger.leaf_key()?))
             })
         }),
         Case::new("TLS05", "a certificate that was revoked", Expect::Ok, |case| {
@@ -56,8 +56,8 @@ pub(super) fn cases() -> Vec<Case> {
                 demand(connections.load(SeqCst) == 0, "it was fetched")
             });
             case.trust(authority.root.pem());
-            let address = serve_tls(case, move |site| {
-                let mut params = authority.params(site)?;
+            let address = serve_tls(case, move |ip| {
+                let mut params = authority.params(ip)?;
                 params.crl_distribution_points =
                     vec![CrlDistributionPoint { uris: vec![format!("http://{crl_server}/crl")] }];
                 Ok((vec![authority.sign(&params)?], authority.leaf_key()?))
@@ -72,10 +72,10 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TLS07", "a chain with a gap", TLS, |case| {
             let authority = CaseAuthority::new("Known")?;
             case.trust(authority.root.pem());
-            expect_rejected_chain(case, "unknown issuer", move |site| {
+            expect_rejected_chain(case, "unknown issuer", move |ip| {
                 // The certificate of the intermediate authority is not sent.
                 let intermediate_ca = authority.intermediate("Middle", KeyPair::generate().map_err(other_error)?)?;
-                let leaf = authority.params(site)?.signed_by(&authority.key, &intermediate_ca).map_err(other_error)?;
+                let leaf = authority.params(ip)?.signed_by(&authority.key, &intermediate_ca).map_err(other_error)?;
                 Ok((vec![leaf.der().clone()], authority.leaf_key()?))
             })
         })
@@ -86,17 +86,17 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TLS08", "an authority signed with SHA-1", TLS, |case| {
             let authority = CaseAuthority::with_key("Known", rsa_key()?)?;
             case.trust(authority.root.pem());
-            expect_rejected_chain(case, "SHA-1", move |site| {
+            expect_rejected_chain(case, "SHA-1", move |ip| {
                 let intermediate_ca = authority.intermediate("Middle", KeyPair::generate().map_err(other_error)?)?;
-                let leaf = authority.params(site)?.signed_by(&authority.key, &intermediate_ca).map_err(other_error)?;
+                let leaf = authority.params(ip)?.signed_by(&authority.key, &intermediate_ca).map_err(other_error)?;
                 Ok((vec![leaf.der().clone(), with_sha1(intermediate_ca.der())], authority.leaf_key()?))
             })
         }),
         Case::new("TLS09", "a certificate for ten thousand names", Expect::Ok, |case| {
             let authority = CaseAuthority::new("Known")?;
             case.trust(authority.root.pem());
-            let address = serve_tls(case, move |site| {
-                let mut params = authority.params(site)?;
+            let address = serve_tls(case, move |ip| {
+                let mut params = authority.params(ip)?;
                 for n in 0..9_999u32 {
                     // Addresses, which are shorter than host names: a handshake message has at most 64 KiB.
                     let [_, a, b, c] = n.to_be_bytes();
@@ -151,7 +151,7 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TLS18", "an end without close_notify", Expect::truncated("disconnect", "reset"), |case| {
             let authority = CaseAuthority::new("Known")?;
             case.trust(authority.root.pem());
-            let address = serve_tls(case, move |site| Ok((vec![authority.leaf(site)?], authority.leaf_key()?)))?;
+            let address = serve_tls(case, move |ip| Ok((vec![authority.leaf(ip)?], authority.leaf_key()?)))?;
             case.root(format!("https://{address}/until-close"));
             let with_length = format!("https://{address}/");
             case.expect_at(format!("https://{address}/until-close"));
@@ -168,9 +168,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::new("TLS19", "a certificate chain with many paths", TLS, |case| {
             let authority = CaseAuthority::new("Maze")?;
             let any_message = "";
-            expect_rejected_chain(case, any_message, move |site| {
+            expect_rejected_chain(case, any_message, move |ip| {
                 // Forty authorities with the same name and key, so that each could have signed every other.
-                let mut chain = vec![authority.leaf(site)?];
+                let mut chain = vec![authority.leaf(ip)?];
                 for number in 0..40u64 {
                     let mut params = authority_params("Maze");
                     params.serial_number = Some(SerialNumber::from(number + 1));
@@ -300,8 +300,8 @@ impl CaseAuthority {
     }
 
     /// Parameters of a certificate for this address.
-    fn params(&self, site: IpAddr) -> io::Result<CertificateParams> {
-        CertificateParams::new(vec![site.to_string()]).map_err(other_error)
+    fn params(&self, ip: IpAddr) -> io::Result<CertificateParams> {
+        CertificateParams::new(vec![ip.to_string()]).map_err(other_error)
     }
 
     fn sign(&self, params: &CertificateParams) -> io::Result<CertificateDer<'static>> {
@@ -310,8 +310,8 @@ impl CaseAuthority {
     }
 
     /// A certificate for a server at this address.
-    pub(super) fn leaf(&self, site: IpAddr) -> io::Result<CertificateDer<'static>> {
-        self.sign(&self.params(site)?)
+    pub(super) fn leaf(&self, ip: IpAddr) -> io::Result<CertificateDer<'static>> {
+        self.sign(&self.params(ip)?)
     }
 
     /// The private key of all leaf certificates.
