@@ -64,13 +64,14 @@ mod tests {
             queue.push(&item(number));
         }
         let capacity = |queue: &ByteQueue| queue.segments.iter().map(Vec::capacity).sum::<usize>();
-        let all = capacity(&queue);
+        let full = capacity(&queue);
         for number in 0..10_000 {
             let expected = item(number);
             assert_eq!(queue.front().get(..expected.len()), Some(expected.as_slice()));
             queue.advance(expected.len());
+            // A tenth of the items is left.
             if number == 9_000 {
-                assert!(capacity(&queue) < all / 4);
+                assert!(capacity(&queue) < full / 4);
             }
         }
         assert!(queue.is_empty() && queue.front().is_empty());

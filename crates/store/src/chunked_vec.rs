@@ -1,7 +1,7 @@
 //! [`ChunkedVec`]: a vector that grows without moving its elements.
 //!
 //! A `Vec` with millions of elements is copied when it grows, and needs more than twice its memory at that moment. Here
-//! the elements are in chunks of equal size.
+//! the elements are in chunks of equal size. The disk frontier stores the queues of its lanes in such a vector.
 
 use std::ops::{Index, IndexMut};
 
@@ -37,7 +37,7 @@ impl<T> ChunkedVec<T> {
         match self.chunks.last_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push(element),
             None => {
-                // The first chunk grows from nothing, because most crawls have few lanes.
+                // The first chunk grows as needed, because most crawls have few lanes.
                 let mut chunk = Vec::with_capacity(if self.chunks.is_empty() { 0 } else { CHUNK });
                 chunk.push(element);
                 self.chunks.push(chunk);
@@ -53,7 +53,7 @@ impl<T> ChunkedVec<T> {
         self.chunks.iter_mut().flatten()
     }
 
-    /// Memory use in bytes, without what the elements own.
+    /// Memory use in bytes, without the heap memory that the elements own.
     pub fn bytes(&self) -> usize {
         let elements: usize = self.chunks.iter().map(Vec::capacity).sum();
         elements * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()

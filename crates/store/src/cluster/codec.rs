@@ -15,8 +15,8 @@ const HTTPS: u8 = 0x80;
 /// Flag: the page that the link was found on (`via`) has the same scheme and host, so only the rest of its URL is
 /// stored.
 const SAME_HOST: u8 = 0x20;
-/// Flag: the depth of the link, the length of a custom request and the request follow. A request can have a priority.
-/// Then its rank is not its depth.
+/// Flag: the link has a custom request. The depth of the link, the length of the request and the request are stored
+/// too. The depth is needed because a request can have a priority, and then the rank of the link is not its depth.
 const HAS_REQUEST: u8 = 0x40;
 
 /// A link in the form in which it is queued in a bucket.
@@ -56,7 +56,7 @@ impl QueuedLink {
         let scheme = if link.url.is_https() { HTTPS } else { 0 };
         let flags = has_request | scheme | if same_host.is_some() { SAME_HOST } else { 0 };
         bytes.extend([link.kind as u8 | flags, link.redirects, link.tries]);
-        // The lowest bit says whether a place follows.
+        // The lowest bit says whether the place of an earlier record follows.
         push_number(&mut bytes, (via.len() as u64) << 1 | u64::from(earlier.is_some()));
         bytes.extend(via.as_bytes());
         if let Some(EarlierPlace { segment, offset, length, line }) = earlier {
@@ -110,9 +110,9 @@ fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
 /// Decodes a link. `None` if the bytes were not written by [`QueuedLink`].
 pub fn decode(bytes: &[u8], host: &str, rank: i32) -> Option<TakenLink> {
     let (&[flags, redirects, tries], mut rest) = bytes.split_first_chunk::<HEAD_LENGTH>()?;
-    let via = take_number(&mut rest)?;
-    let has_earlier = via & 1 == 1;
-    let via = take_bytes(&mut rest, via >> 1)?;
+    let via_length = take_number(&mut rest)?;
+    let has_earlier = via_length & 1 == 1;
+    let via = take_bytes(&mut rest, via_length >> 1)?;
     let mut earlier = None;
     if has_earlier {
         let mut number = || take_number(&mut rest);

@@ -131,7 +131,8 @@ impl Nodes {
     /// How long commands are retried before an error is returned.
     pub const MAX_RETRY_TIME: Duration = Duration::from_secs(5);
 
-    /// Reads `redis://[user:password@]host:port[,host:port...]` (or `rediss://`) and finds the topology.
+    /// Reads `redis://[user:password@]host:port[,host:port...]` (or `rediss://`) and finds the topology. `authority` is
+    /// the certificate authority for `rediss`, in PEM format.
     pub fn open(address: &str, authority: Option<&[u8]>) -> Result<Self, Unreachable> {
         let seeds = seeds(address, authority)?;
         let mut nodes = Self {
@@ -442,6 +443,8 @@ impl Nodes {
     /// Whether a node is known to have no replica, so that `WAIT` would only cost time.
     fn is_without_replica(&mut self, node: &NodeAddress) -> bool {
         match self.without_replica.get(node) {
+            // In a cluster, `receive` finds such nodes when a `WAIT` fails. A single server often has no replica, so it
+            // is asked before the first `WAIT`.
             Some(checked) if checked.elapsed() < NO_REPLICA_TTL => return true,
             None if self.is_cluster => return false,
             _ => {}
@@ -462,6 +465,7 @@ impl Nodes {
             let Value::Array(role) = self.call(node, &redis::cmd("ROLE").get_packed_command())? else {
                 return Ok(false);
             };
+            // The reply of a primary: its role, its replication offset, its replicas.
             return Ok(matches!(role.get(2), Some(Value::Array(replicas)) if replicas.is_empty()));
         }
         let id = match self.call(node, &redis::cmd("CLUSTER").arg("MYID").get_packed_command())? {
@@ -472,6 +476,7 @@ impl Nodes {
         let Value::Array(lines) = self.call(node, &replicas)? else { return Ok(false) };
         Ok(lines.iter().all(|line| match line {
             Value::BulkString(line) => {
+                // The fields of a line: id, address, flags and others.
                 let line = String::from_utf8_lossy(line);
                 line.split(' ').nth(2).is_some_and(|flags| flags.split(',').any(|flag| flag == "fail"))
             }

@@ -49,8 +49,11 @@ pub enum FleetState {
     /// The roots may not have been put yet.
     Created,
     Running,
+    /// All links are settled.
     Finished,
+    /// The crawl has reached its page limit, and links are left.
     MaxPages,
+    /// The crawl has reached its byte limit, and links are left.
     MaxBytes,
 }
 
@@ -108,7 +111,7 @@ impl FleetState {
         })
     }
 
-    /// Whether there is nothing left to do.
+    /// Whether the crawl has ended: it is finished, or it has reached a limit.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Finished | Self::MaxPages | Self::MaxBytes)
     }
@@ -198,6 +201,7 @@ impl Members {
         for gone in all.iter().filter(|member| member.at + 4 * timeout_ms < now_ms) {
             client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()])?;
         }
+        // At least this process is live.
         let live = live.len().max(1);
         Ok(Self { live, all, index, now_ms })
     }
@@ -223,6 +227,8 @@ impl Members {
     }
 }
 
+/// The current time of the node that holds `key`, in milliseconds since the Unix epoch. The local time if the reply
+/// cannot be read.
 fn store_time(client: &mut FleetClient, key: &str) -> Result<u64, Unreachable> {
     let local_time = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     match client.plain(key, &[b"TIME"])? {

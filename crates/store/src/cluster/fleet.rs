@@ -61,7 +61,7 @@ pub struct FleetFrontier {
     retried: u64,
     /// Whether [`FrontierNews::Hold`] stops requests, because this process has received `max_received` bytes.
     is_holding: bool,
-    /// How many links were marked as sent.
+    /// How many links were marked as sent (`mark_sent`).
     marks: u64,
     /// How many of these marks are replicated.
     durable_marks: u64,
@@ -129,6 +129,7 @@ impl FleetFrontier {
             earlier_records: HashMap::new(),
             received: 0,
             retried: 0,
+            // With a byte limit, 0 until the lease thread sends this process's share.
             max_received: settings.max_bytes.map(|_| 0),
             is_holding: false,
             marks: 0,
@@ -143,7 +144,7 @@ impl FleetFrontier {
         self.totals
     }
 
-    /// How many links were marked as sent.
+    /// How many links were marked as sent (`mark_sent`).
     pub fn marks(&self) -> u64 {
         self.marks
     }
@@ -198,7 +199,8 @@ impl FleetFrontier {
             .ok()
             .and_then(|record| UrlRef::from_normal(&record.url).map(|url| url.host().to_owned()));
         if let Some(host) = host {
-            self.send_record(&host, None, false, line.strip_suffix(b"\n").unwrap_or(line));
+            let is_page = false;
+            self.send_record(&host, None, is_page, line.strip_suffix(b"\n").unwrap_or(line));
         }
     }
 
@@ -223,6 +225,7 @@ impl FleetFrontier {
             self.shared.pages.fetch_add(1, Ordering::Relaxed);
         }
         let is_over_share = self.max_received.is_some_and(|limit| self.received >= limit);
+        // Whether this process has no link left to fetch.
         let is_idle = self.leased.is_empty() && self.ahead == 0;
         let mut outgoing = self.shared.outgoing();
         let (fingerprint, origin) = link.unzip();

@@ -112,7 +112,7 @@ struct LeasedBucket {
     hosts: HashMap<Box<str>, HostLeases>,
     /// The number of links that are queued in the store.
     queued: u64,
-    /// Whether to lease links in the next round, because more are queued.
+    /// Whether the next call of [`LeaseThread::take`] leases links, because more are queued.
     should_take: bool,
     /// Whether the bucket is being released.
     is_leaving: bool,
@@ -138,6 +138,7 @@ impl LeaseThread {
         settings: FleetSettings,
         times: LeaseTimes,
         to_recall: Option<Sender<TakenLinks>>,
+        // One parameter, because clippy limits their number.
         (default_per_ip, watcher): (Option<usize>, FleetWatcher),
     ) -> Self {
         Self {
@@ -366,6 +367,7 @@ impl LeaseThread {
     /// crawl.
     fn survey(&mut self) -> Result<(), Unreachable> {
         let info = self.heartbeat_info();
+        // Read before the buckets are: bytes that are settled in between lower the limit below, and do not raise it.
         let settled_bytes = self.shared.settled_bytes.load(Ordering::Acquire);
         let members = Members::heartbeat(&mut self.client, info, self.times.heartbeat_timeout())?;
         let joined_at = *self.first_heartbeat.get_or_insert_with(Instant::now);
@@ -551,6 +553,7 @@ impl LeaseThread {
             .filter(|bucket| !self.held.contains_key(&(*bucket as u32)))
             .filter(|bucket| {
                 let state = &states[*bucket];
+                // This process owns a bucket without holding it if the answer to `acquire` was lost.
                 state.owner.is_empty() || state.owner == own_id || state.until <= members.now_ms
             })
             .map(|bucket| bucket as u32)
@@ -562,11 +565,14 @@ impl LeaseThread {
         let (sent_at, lease_start) = (Instant::now(), (self.shared.now)());
         let is_limited = self.settings.max_pages.is_some();
         let acquired = self.client.acquire(&free, self.times.lease_ms(), is_limited)?;
+        // One lease of the process covers all its buckets. This call has not renewed older ones, so only the first
+        // acquisition may set the end of the lease.
         if self.held.is_empty() && !acquired.is_empty() {
             self.shared.lease.renew(lease_start + self.times.lease, (self.shared.now)());
             self.last_renewal = sent_at;
         }
         for Acquired { bucket, epoch, queued, had_owner } in acquired {
+            // `take` requests a quota when it is 0.
             let quota = is_limited.then_some(0);
             let held = LeasedBucket {
                 epoch,

@@ -11,7 +11,8 @@ use super::client::TakenHost;
 use super::shared::{LeaseEvent, Shared};
 use crate::segments::{EarlierPlace, SegmentStore};
 
-/// Maximum size of the cache of groups, in bytes.
+/// Maximum size of the cache of groups, in bytes. A group is a part of a segment: the records that were settled
+/// together (see `segments`).
 const CACHE_BYTES: usize = 32 << 20;
 /// How many groups are read in parallel, because object storage has a high latency.
 const PARALLEL_READS: usize = 8;

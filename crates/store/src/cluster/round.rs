@@ -75,7 +75,7 @@ impl From<Unreachable> for RequeueError {
     }
 }
 
-/// The fields of a record from which its link is reconstructed.
+/// The fields of a record of the previous round, from which its link is reconstructed.
 #[derive(Deserialize)]
 struct RecrawlRecord {
     #[serde(default)]
@@ -93,7 +93,8 @@ struct RecrawlRecord {
 }
 
 impl RecrawlRecord {
-    /// The link to crawl again; `None` for records that are not about a link, and for forms that were submitted.
+    /// The link to crawl again; `None` for records that are not about a link, for robots.txt files, and for requests
+    /// other than GET, such as submitted forms.
     fn link(&self, record: &PlacedRecord<'_>, max_redirects: u8) -> Option<Link> {
         if self.outcome.is_none() || self.method.is_some() || self.r#for.as_deref() == Some("robots") {
             return None;

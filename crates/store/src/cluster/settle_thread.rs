@@ -104,6 +104,7 @@ impl SettleThread {
             if outgoing.is_empty() && !outgoing.close && !outgoing.abandon {
                 let time_left =
                     self.first_record_at.map_or(SEGMENT_AGE, |first| SEGMENT_AGE.saturating_sub(first.elapsed()));
+                // A flush is due even without new work.
                 let wait = if outgoing.flush && self.first_record_at.is_some() { Duration::ZERO } else { time_left };
                 outgoing = shared
                     .outgoing_changed
@@ -191,6 +192,7 @@ impl SettleThread {
         }
         let mut requests = Vec::new();
         let mut segment = Vec::new();
+        // The number of records of each bucket.
         let mut counts = Vec::new();
         for ((bucket, epoch), records) in groups {
             let token = LeaseToken { bucket, epoch };
@@ -199,7 +201,7 @@ impl SettleThread {
             let graph = self.graph(&records);
             let origins = records.iter().map(|record| record.origin).collect();
             let hosts: Vec<(u32, Box<str>)> =
-                self.notes.keys().filter(|(owner_bucket, _)| *owner_bucket == bucket).cloned().collect();
+                self.notes.keys().filter(|(bucket_of_note, _)| *bucket_of_note == bucket).cloned().collect();
             let notes: Vec<(Box<str>, Vec<u8>)> = hosts
                 .into_iter()
                 .filter_map(|key| {
@@ -273,7 +275,8 @@ impl SettleThread {
         chunks
     }
 
-    /// Repeats a call until the store answers, for as long as the lease lasts.
+    /// Repeats a call until the store answers, for as long as the lease lasts. There is no pause between two calls,
+    /// because each of them retries for [`Nodes::MAX_RETRY_TIME`](super::Nodes::MAX_RETRY_TIME).
     fn retry<T>(
         &mut self,
         mut call: impl FnMut(&mut FleetClient) -> Result<T, super::Unreachable>,

@@ -29,7 +29,7 @@ pub struct Shared {
     pub has_closed: AtomicBool,
     /// Pages that this process has fetched.
     pub pages: AtomicU64,
-    /// Received bytes of the pages that it has settled; counted only with a byte limit.
+    /// Received bytes of the links that this process has settled; counted only with a byte limit.
     pub settled_bytes: AtomicU64,
     /// Why results cannot be stored, for `fleet status`.
     stall: Mutex<Option<String>>,
@@ -76,7 +76,7 @@ pub struct SettledRecord {
     pub epoch: u64,
     /// `None` for a robots.txt, which is not a link of the frontier.
     pub fingerprint: Option<u64>,
-    /// Whether the page limit counts it.
+    /// Whether the link counts towards the page limit.
     pub is_page: bool,
     /// Bytes received, if the crawl has a byte limit.
     pub received: u64,

@@ -14,13 +14,18 @@ use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 pub(super) use values::bytes;
 use values::{array, integer, number, rank};
 
-/// The tolerated clock skew, in milliseconds: a lease lasts this much longer in the store than for its owner.
+/// The tolerated clock skew, in milliseconds: a lease lasts this much longer in the store than for its owner. For short
+/// leases it is less (see [`store_lease_ms`]).
 const SKEW_MS: u64 = 2_000;
 /// First line of all scripts except `put`. It allows them to run on a node that is out of memory, because renewing
 /// leases and settling results must still work there. `put`, which fills the store, has to wait.
 const RUNS_WHEN_FULL: &str = "#!lua flags=allow-oom\n";
 
 /// The Lua scripts in `lua/`, one per operation.
+///
+/// A page limit is a pool of pages, from which buckets get their quota. A *grant* moves pages from the pool to a
+/// bucket, and a *refund* moves unused ones back. Pool and bucket may be on different nodes, so each transfer has three
+/// steps, and an entry describes it until its last step.
 struct Scripts {
     acquire: Script,
     renew: Script,
@@ -33,21 +38,22 @@ struct Scripts {
     mark: Script,
     /// Whether a fingerprint is in the seen set.
     known: Script,
-    /// Reads counts with a write, so that `WAIT` covers all earlier writes.
+    /// Changes a number, and returns the counts of a bucket. `WAIT` waits for the last write of its own connection and
+    /// for all writes before it. So after this script, it also covers the writes of other processes.
     confirm: Script,
     /// Second step of a grant: adds the pages to the quota of the bucket.
     credit: Script,
     /// First step of a refund: takes the unused quota out of the bucket.
     refund: Script,
-    /// Last step of a refund: deletes the record of the transfer.
+    /// Last step of a refund: deletes the entry of the transfer in the bucket.
     refunded: Script,
     /// First step of a grant: takes pages out of the pool.
     grant: Script,
-    /// Last step of a grant: deletes the record of the transfer.
+    /// Last step of a grant: deletes the entry of the transfer in the pool.
     granted: Script,
     /// Second step of a refund: adds the pages to the pool.
     accept: Script,
-    /// Sets a field of a hash.
+    /// Sets a field of a hash, even on a node that is out of memory. (Such a node refuses `HSET`.)
     keep: Script,
     /// Sets a number, unless the stored one is larger.
     raise: Script,
@@ -95,7 +101,8 @@ pub struct FleetClient {
     client_id: u64,
     /// The number of the last call of [`FleetClient::put_idempotent`].
     puts: u64,
-    /// Maximum number of links of one host; 0 for no limit.
+    /// Maximum number of links of one host, without those that are not limited ([`QueuedLink::is_limited`]); 0 for no
+    /// limit.
     max_per_host: u64,
 }
 
@@ -130,7 +137,7 @@ pub struct PutResult {
 #[derive(Clone, Debug)]
 pub struct TakeRequest {
     pub token: LeaseToken,
-    /// Counted from 1 for each token. A repeated number gets the same links again.
+    /// Counted from 1 for each token. If the last number is sent again, the store returns the same links again.
     pub sequence: u64,
     /// The maximum number of links in total.
     pub max_links: usize,
@@ -156,7 +163,7 @@ pub struct TakeResult {
 #[derive(Clone, Debug)]
 pub struct TakenHost {
     pub host: Box<str>,
-    /// How many links are still queued.
+    /// How many links of the host are still queued.
     pub left: u64,
     pub links: Vec<TakenLink>,
 }
@@ -165,7 +172,8 @@ pub struct TakenHost {
 #[derive(Clone, Debug)]
 pub struct SettleRequest {
     pub token: LeaseToken,
-    /// Counted from 1 for each token. The store rejects a number that does not follow the last one.
+    /// Counted from 1 for each token. If the last number is sent again, nothing changes. The store rejects any other
+    /// number that does not follow the last one.
     pub sequence: u64,
     /// How many of the links count towards the page limit.
     pub pages: u64,
@@ -176,7 +184,7 @@ pub struct SettleRequest {
     pub notes: Vec<(Box<str>, Vec<u8>)>,
 }
 
-/// The state of a bucket in a survey.
+/// The state of a bucket, as [`FleetClient::survey`] reads it: its lease, and the numbers of its links.
 #[derive(Clone, Debug, Default)]
 pub struct BucketState {
     /// The process that leased the bucket last; empty if it was released.
@@ -208,7 +216,8 @@ impl FleetClient {
         }
     }
 
-    /// Sets the maximum number of links of one host. `put` drops further ones.
+    /// Sets the maximum number of links of one host. `put` drops further ones, except those that are not limited
+    /// ([`QueuedLink::is_limited`]).
     pub fn set_max_per_host(&mut self, max_links: Option<u64>) {
         self.max_per_host = max_links.unwrap_or(0);
     }
@@ -228,7 +237,7 @@ impl FleetClient {
         &self.owner
     }
 
-    /// A key of the crawl as a whole.
+    /// A key of the crawl as a whole. The part in braces is the hash tag: all keys with the same tag are on one node.
     pub fn crawl_key(&self, what: &str) -> String {
         format!("{{{}}}{what}", self.name)
     }
@@ -259,8 +268,9 @@ impl FleetClient {
         vec![self.owner.clone().into_bytes(), number(token.epoch)]
     }
 
-    /// Acquires those of the buckets that are free. The caller must assume that the lease began before this call. With
-    /// `is_limited`, pages are leased only from the quota of the bucket.
+    /// Acquires those of the buckets that no other process holds. The caller must count the duration of the lease from
+    /// a time before this call. With `is_limited`, only as many pages can be leased as the quota of the bucket allows
+    /// ([`Self::grant`]).
     pub fn acquire(&mut self, buckets: &[u32], lease_ms: u64, is_limited: bool) -> Result<Vec<Acquired>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let duration = number(store_lease_ms(lease_ms));
@@ -351,8 +361,8 @@ impl FleetClient {
                 let mut arguments = vec![number(put_number)];
                 let group_of = |index: usize| {
                     let QueuedLink { host, rank, is_limited, .. } = &links[index];
-                    // Whether the host is limited is not a sort key, so that links of one host and rank stay in the
-                    // order of arrival.
+                    // Whether a link is limited is not a sort key, so that links of one host and rank stay in the order
+                    // of arrival.
                     (host, rank, *is_limited && self.max_per_host > 0)
                 };
                 let mut groups = order.chunk_by(|a, b| group_of(*a) == group_of(*b));
@@ -392,8 +402,8 @@ impl FleetClient {
         Ok(results)
     }
 
-    /// Leases links. `None` if the bucket has another owner or epoch. After an error, repeat with the same numbers to
-    /// get the links that were already leased.
+    /// Leases links. `None` if the bucket has another owner or epoch. After an error, repeat with the same sequence
+    /// numbers to get the links that were already leased.
     pub fn take(&mut self, requests: &[TakeRequest]) -> Result<Vec<Option<TakeResult>>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = requests
@@ -415,7 +425,7 @@ impl FleetClient {
         answers.into_iter().map(|answer| take_result(array(answer?))).collect()
     }
 
-    /// Settles pages; each request is atomic. Returns for each whether it was accepted, or why not.
+    /// Settles links; each request is atomic. Returns for each request whether it was accepted, or why not.
     pub fn settle(&mut self, requests: &[SettleRequest]) -> Result<Vec<Result<(), String>>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = requests
@@ -445,7 +455,8 @@ impl FleetClient {
         Ok(results)
     }
 
-    /// Puts leased links back into the queue with their current state.
+    /// Puts leased links back into the queue with their current state. Returns `false` if the bucket has another owner
+    /// or epoch.
     pub fn give_back(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let mut arguments = self.token_arguments(token);
@@ -463,7 +474,7 @@ impl FleetClient {
     }
 
     /// Replaces the stored form of leased links. If the bucket gets another owner, that owner gets this form. Returns
-    /// `false` if the bucket already has another owner.
+    /// `false` if the bucket already has another owner, or if one of the links is not leased.
     pub fn update_leased(&mut self, token: LeaseToken, links: &[QueuedLink]) -> Result<bool, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let mut arguments = self.token_arguments(token);
@@ -487,6 +498,7 @@ impl FleetClient {
         let commands: Vec<_> = hosts
             .iter()
             .map(|(bucket, host)| {
+                // The last key of a bucket is that of its notes.
                 let key = self.bucket_keys(*bucket).pop().unwrap_or_default();
                 plain(&key, vec![b"HGET".to_vec(), key.clone().into_bytes(), host.as_bytes().to_vec()])
             })
@@ -495,8 +507,8 @@ impl FleetClient {
         answers.into_iter().map(|answer| Ok(Some(bytes(&answer?)).filter(|note| !note.is_empty()))).collect()
     }
 
-    /// Moves up to `wanted` pages from the pool to the quota of a bucket; returns how many. If another process has
-    /// begun a transfer to this bucket, completes that one instead.
+    /// Moves up to `wanted` pages from the pool to the quota of a bucket; returns how many. If an earlier transfer to
+    /// this bucket is incomplete, completes that one instead.
     pub fn grant(&mut self, bucket: u32, wanted: u64) -> Result<u64, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let id = number(bucket);
@@ -585,6 +597,7 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
         _ => None,
     };
     let mut result = TakeResult { queued: number_at(1), leased: number_at(2), quota, hosts: Vec::new() };
+    // The reply ends with one array for each host: name, number of links left, then three fields for each leased link.
     for host in reply.into_iter().skip(4) {
         let fields = array(host);
         let Some((host, fields)) = fields.split_first() else { continue };
@@ -592,6 +605,7 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
         let host: Box<str> = String::from_utf8_lossy(&bytes(host)).into();
         let mut links = Vec::with_capacity(fields.len() / 3);
         for link in fields.chunks_exact(3) {
+            // The first field is the fingerprint, which is not needed.
             let rank = rank(&link[1]);
             let damaged = || Unreachable { message: format!("a queued link of {host} is damaged"), is_final: true };
             links.push(decode(&bytes(&link[2]), &host, rank).ok_or_else(damaged)?);
@@ -601,7 +615,8 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
     Ok(Some(result))
 }
 
-/// The duration of a lease in the store, given its duration for the owner.
+/// The duration of a lease in the store, given its duration for the owner. At most a third is added, so that other
+/// processes do not wait long for short leases.
 fn store_lease_ms(lease_ms: u64) -> u64 {
     lease_ms + SKEW_MS.min(lease_ms / 3)
 }

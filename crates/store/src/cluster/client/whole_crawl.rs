@@ -71,8 +71,8 @@ impl FleetClient {
         Ok(nodes.into_values().collect())
     }
 
-    /// Reads the counts of all buckets with a write, and waits until the write is replicated. All earlier writes are
-    /// replicated then too.
+    /// Writes to all buckets, reads their counts, and waits until the writes are replicated. All earlier writes are
+    /// replicated then too. The states have only the counts.
     pub fn confirm(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = (0..buckets).map(|bucket| self.script(&scripts.confirm, bucket, Vec::new())).collect();
