@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const MAX_BLOCK: usize = 1 << 20;
 /// Length of a block's header.
 const BLOCK_HEADER: usize = 12;
-/// The maximum length of a varint.
+/// The maximum length of a varint: 64 bits, seven in each byte.
 pub(super) const MAX_VARINT: usize = 10;
 
 /// Builds a file block by block. The caller takes the blocks out in portions and writes them.
@@ -195,7 +195,7 @@ impl BlockReader {
             self.read += rest.len() - bytes.0.len();
             return Some(number);
         }
-        // The varint crosses into the next block, or is invalid.
+        // The block has no complete varint left: it is in the next block, or it is invalid.
         let mut written = Vec::with_capacity(MAX_VARINT);
         while written.last().is_none_or(|byte| byte & 0x80 != 0) && written.len() < MAX_VARINT {
             written.push(self.byte()?);

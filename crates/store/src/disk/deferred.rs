@@ -1,10 +1,10 @@
 //! Deferred links: links to hosts that have no lane, because memory has no room for more host names.
 //!
-//! All deferred links are queued in one lane with an empty name. In the log, the rest of their URL begins with the host
-//! name. Beyond the memory limit, this queue moves to disk, like every long queue. So a deferred link takes no
-//! memory, except for its fingerprint.
+//! All deferred links are queued in one lane with an empty name. Since the name of the lane is not their host, the log
+//! stores their URLs from the host name on. Beyond the memory limit, this queue moves to disk, like every long queue.
+//! So a deferred link takes no memory, except for its fingerprint.
 //!
-//! A deferred link that gets a lane has a second record, in that lane, which replaces the first.
+//! When a deferred link gets the lane of its host, a second log entry in that lane replaces the first one.
 
 use argiope_core::{Frontier, LaneId, LinkRef, StoreError, UrlRef};
 
@@ -15,7 +15,7 @@ use crate::memory::after_host;
 /// The name of the lane of deferred links. No host has this name.
 pub(super) const DEFERRED: &str = "";
 
-/// The part of a URL after its scheme: what the record of a deferred link contains.
+/// The part of a URL after its scheme: what the log entry of a deferred link contains.
 pub(super) fn after_scheme(url: UrlRef<'_>) -> &str {
     let scheme = if url.is_https() { "https://" } else { "http://" };
     url.as_str().get(scheme.len()..).unwrap_or_default()

@@ -297,8 +297,8 @@ pub fn open_within(
     }
 }
 
-/// Refuses a directory that has files of other programs. The contents of a file decide, not its name: before its first
-/// commit, a crawl leaves only a lock, a log without frames, and empty files.
+/// Refuses a directory that has files of other programs, unless it contains a crawl. The contents of a file decide, not
+/// its name: before its first commit, a crawl leaves only a lock, a log without frames, and empty files.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed_to_open(files, "", "list", &error))?;
     if names.iter().any(|name| name == NAME || name == REMOVAL_NAME) {
@@ -338,7 +338,7 @@ fn is_empty(files: &dyn Files, name: &str) -> bool {
     files.open(name).and_then(|file| file.length()).is_ok_and(|length| length == 0)
 }
 
-/// Whether a file may be the beginning of `crawl.json`.
+/// Whether a file may be the beginning of `crawl.json`, or zeros that a crash left in its place.
 fn may_be_crawl_file(files: &dyn Files, name: &str) -> bool {
     const START: &[u8] = b"{\n  \"format\": ";
     let mut found = [0; START.len()];
@@ -399,8 +399,8 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
     let mut others = outputs_of(files, outside_output);
     others.sort_unstable();
     others.dedup();
-    let new = format!("{}.new", snapshot::NAME);
-    let snapshots = [snapshot::NAME, &new].into_iter().filter(|name| snapshot::is_ours(&**files, name));
+    let incomplete = format!("{}.new", snapshot::NAME);
+    let snapshots = [snapshot::NAME, &incomplete].into_iter().filter(|name| snapshot::is_ours(&**files, name));
     others.extend(snapshots.map(str::to_owned));
     others.extend(may_be_crawl_file(&**files, TEMPORARY_NAME).then(|| TEMPORARY_NAME.to_owned()));
     others.extend([spill::NAME, log::COMPACTION_OUTPUT].map(str::to_owned));
@@ -408,6 +408,7 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));
     let mut in_log: Vec<u32> = list(FOLDER)?.iter().filter_map(|name| log::file_number(name)).collect();
     in_log.retain(|number| log::is_log(&**files, *number) || log::is_without_frames(&**files, *number));
+    // The last file is removed first, so that the files that a crash leaves are a log without gaps.
     in_log.sort_unstable_by(|one, other| other.cmp(one));
     let mut removed = Vec::new();
     // The log names the outputs, so it is removed only after their removal is durable. `crawl.json.gone` is last.
@@ -463,7 +464,7 @@ fn outputs_of(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Vec<Strin
     outputs
 }
 
-/// The process that is using this directory now.
+/// The process that is using this directory now, as text for messages: its id and its host name.
 pub fn crawled_by(directory: &Path) -> Option<String> {
     lock::holder(&directory.join(LOCK))
 }

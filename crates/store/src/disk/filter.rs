@@ -62,6 +62,7 @@ impl Filter {
 /// The bit that a fingerprint sets in each word of its block. The bits are derived from the lower half of the
 /// fingerprint. The upper half selects the block.
 fn bits(fingerprint: u64) -> [u32; 8] {
+    // The upper five bits of the product are the number of the bit.
     SPREAD.map(|odd| 1 << ((fingerprint as u32).wrapping_mul(odd) >> 27))
 }
 
@@ -87,6 +88,7 @@ mod tests {
             let false_positives = (100_000..300_000).filter(|number| filter.may_contain(mix(*number))).count();
             assert!(false_positives < 2_000, "{false_positives} of 200,000");
         }
+        // 12 bits each are 150,000 bytes.
         assert!(filter.bytes() < 160_000);
     }
 

@@ -74,7 +74,8 @@ pub struct DiskFrontier {
     page_written: Option<(Url, u64)>,
     /// The page that was last read from the log, cached because consecutive links are usually from the same page.
     page_read: Option<(u64, Url)>,
-    /// The log positions of the start of the last round and of the round before it. Older records can be compacted.
+    /// The log positions of the start of the last round and of the round before it. Log entries before both can be
+    /// compacted. `None` in the first round, and once `take_compaction` has taken them.
     pub(super) rounds: Option<(u64, u64)>,
     /// Hashes of output files, to be stored with the next commit.
     new_hashes: HashMap<Box<str>, u64>,
@@ -238,6 +239,7 @@ impl DiskFrontier {
         let writer = log.writer(&tail, unused)?;
         let is_current = log.is_current();
         let mut frontier = Self::new(files, crawl, key, state, log, tail.end);
+        // All entries of a log file have the same format.
         if !is_current {
             frontier.journal.begin_file();
         }
@@ -307,12 +309,13 @@ impl DiskFrontier {
         Ok(())
     }
 
-    /// Appends the current value of all replaceable state to the log again, so that it can be read without earlier log
-    /// files.
+    /// Appends the current notes, the lengths and hashes of the output files, and the names of created files to the log
+    /// again. So they can be read without earlier log files.
     pub(super) fn rewrite_state(&mut self) -> Result<(), StoreError> {
         let mut positions: Vec<(u64, LaneId)> =
             self.state.notes.iter().map(|(lane, position)| (*position, *lane)).collect();
         positions.sort_unstable();
+        // These notes are about a round, and `begin_round` has already written those of the new round.
         for (_, lane) in
             positions.into_iter().filter(|(_, lane)| ![ROUND_NOTE, REQUEUE_NOTE, REFETCH_NOTE].contains(lane))
         {
@@ -347,13 +350,13 @@ impl DiskFrontier {
     }
 
     /// Seals everything since the last commit, with the length of each output file that belongs to it. `None` if there
-    /// is nothing to commit. Carries a portion of a snapshot when one is due.
+    /// is nothing to commit. The batch also has a portion of a snapshot when one is due.
     pub fn commit(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, false)
     }
 
-    /// Returns the last commits of a run, until `None`. They include a snapshot, so that the next run opens quickly,
-    /// unless the log is short.
+    /// Like [`Self::commit`], at the end of a run. Must be called until it returns `None`. These commits include a
+    /// snapshot, so that the next run opens quickly, unless the log is short.
     pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
         self.seal(outputs, true)
     }
@@ -365,6 +368,7 @@ impl DiskFrontier {
         }
         for &(name, length) in outputs {
             let is_new = self.state.outputs.get(name) != Some(&length);
+            // Without a new hash, the stored one is valid only if the length is the same.
             let hash = match self.new_hashes.remove(name) {
                 None if !is_new => self.state.output_hashes.get(name).copied(),
                 hash => hash,
@@ -478,11 +482,12 @@ impl DiskFrontier {
             + self.graph.bytes()
             + self.earlier.bytes()
             + self.requeue.bytes()
+            // The hash table has one byte of metadata per entry.
             + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
     }
 
-    /// The memory that grows with the number of hosts and cannot be spilled to disk: names, queue entries, and the
-    /// position of each lane's state.
+    /// The memory that grows with the number of hosts and cannot be spilled to disk: names, the entry of each queue,
+    /// and the position of each lane's note.
     pub fn host_bytes(&self) -> usize {
         self.state.host_bytes()
     }
@@ -556,7 +561,8 @@ impl DiskFrontier {
         }))
     }
 
-    /// Reads the link at a log position. Returns an error if there is no link, or if it belongs to another lane.
+    /// Reads the link at a log position. Returns an error if there is no link, or if it belongs to another lane. `None`
+    /// accepts any lane.
     pub(super) fn read_link(&mut self, lane: Option<LaneId>, position: u64) -> Result<Link, StoreError> {
         let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} does not hold a {what}"));
         let names = &self.state.names;

@@ -1,11 +1,11 @@
 //! [`LinkGraph`]: the links of all pages of a crawl, read from its directory.
 //!
 //! Reading takes no lock, and memory does not grow with the number of links: pages are passed to the caller one by one,
-//! with the URLs of one block in memory. After a recrawl, a page can have several entries. A map from the hash of each
-//! page to the number of its latest entry is then kept in memory.
+//! with the URLs of one block (see `graph_codec`) in memory. After a recrawl, a page can have several entries. A map
+//! from the hash of each page to the number of its latest entry is then kept in memory.
 //!
 //! Log files of format 1 have no graph. For them, the graph is built from the lists of links in the records. Without
-//! such lists, it consists of the page on which each URL was first found.
+//! such lists, it has only one link to each URL: from the page on which the URL was first found.
 
 use super::directory::CrawlFile;
 use super::fault::damaged;
@@ -54,7 +54,7 @@ pub struct LinkGraph {
     /// Whether a source may have several entries, because there was a recrawl or pages were fetched again. Only the
     /// last entry counts.
     may_repeat_sources: bool,
-    /// With more than one round: the number of the entry that counts, by source. Computed when it is first needed.
+    /// With `may_repeat_sources`: the number of the entry that counts, by source. Computed when it is first needed.
     latest: Option<KeyMap<u64>>,
 }
 
@@ -110,7 +110,6 @@ impl LinkGraph {
     pub fn open_in(files: Arc<dyn Files>, round: GraphRound) -> Result<Self, StoreError> {
         let crawl = CrawlFile::read(&*files)?;
         let (log, _) = LogReader::open(Arc::clone(&files), crawl.crawl)?;
-        // `true`: only what the link graph needs.
         let index = LogIndex::open_for_graph(&*files, &log)?;
         Self::with_index(files, crawl.key, log, &index, round)
     }
@@ -244,9 +243,11 @@ impl LinkGraph {
             let read = log.read(*position, |record| match record {
                 Record::Edges { chunk, .. } => {
                     decoder.find_links(chunk, url, &mut target_number, |source, is_sitemap, has_link| {
+                        // An entry without the link only matters if it may replace an earlier one with the link.
                         if has_link || !found.sources.is_empty() {
                             found.add(
                                 source,
+                                // As in `source_key`.
                                 xxh3_64_with_seed(source.as_bytes(), key) ^ u64::from(is_sitemap),
                                 has_link,
                             );
@@ -344,7 +345,9 @@ impl LinkGraph {
             return Ok(());
         }
         let mut names = LaneNames::default();
+        // The position and the URL of the last page.
         let mut page = (0, String::new());
+        // The links that were found for the first time, since the last outcome.
         let mut found: Vec<(String, LinkKind)> = Vec::new();
         // The error of `each`. The walk is then stopped with an error of the kind `Misuse`.
         let mut ended = Ok(());
@@ -364,9 +367,11 @@ impl LinkGraph {
                     let Ok(record) = serde_json::from_slice::<OldRecord<'_>>(line) else { return Ok(()) };
                     let mut links = record.links();
                     if record.link_list.is_none() && page.1 == record.url {
+                        // `record.links()` has the redirect already.
                         let new = found.iter().filter(|(_, kind)| *kind != LinkKind::Redirect);
                         links.extend(new.map(|(target, kind)| plain(target, *kind)));
                     }
+                    // The type `aux` is that of site files.
                     if !links.is_empty()
                         && let Some(entry) = decoder.page(&record.url, record.r#type == "aux", links.into_iter())
                         && let Err(error) = each(entry)
@@ -450,7 +455,7 @@ fn source_key(page: &PageEdges<'_>, key: u64) -> u64 {
     xxh3_64_with_seed(page.source.as_bytes(), key) ^ u64::from(page.is_sitemap)
 }
 
-/// The fields of a record that list its links.
+/// The fields of a record of format 1 that list its links.
 #[derive(Deserialize)]
 struct OldRecord<'a> {
     #[serde(borrow, default)]

@@ -33,7 +33,7 @@ const MAX_TEXT: usize = 4 << 20;
 /// A chunk ends with the page that reaches this many bytes.
 const MAX_CHUNK: usize = 4 << 20;
 
-/// Memory of an entry of the dictionary, in bytes.
+/// Memory of an entry of the dictionary in bytes: key, number, padding and the overhead of the hash table.
 const DICTIONARY_ENTRY: usize = 18;
 
 /// Flag of a chunk: its edges have anchor texts.
@@ -48,6 +48,7 @@ impl Hasher for KeyHasher {
         self.0
     }
 
+    /// Never called, because the keys are `u64`.
     fn write(&mut self, _bytes: &[u8]) {}
 
     fn write_u64(&mut self, key: u64) {
@@ -483,6 +484,8 @@ fn take_text<'a>(bytes: &mut Bytes<'a>) -> Option<&'a str> {
 mod tests {
     use super::*;
 
+    /// For each page: source, whether it is a sitemap, number of cut links, and edges. An edge is its target, kind,
+    /// nofollow and anchor text.
     type DecodedPages = Vec<(String, bool, u32, Vec<(String, LinkKind, bool, Option<String>)>)>;
 
     fn decode_all(decoder: &mut GraphDecoder, chunk: &[u8]) -> Option<DecodedPages> {
@@ -556,6 +559,7 @@ mod tests {
         let mut pages = 0;
         for chunk in &chunks {
             pages += decode_all(&mut decoder, chunk).expect("it decodes").len();
+            // The page that reaches the limit is still in the block.
             assert!(decoder.urls.text.len() < MAX_TEXT + 8_192);
         }
         assert_eq!(pages, 3_000);

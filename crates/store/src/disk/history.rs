@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// An event in the history of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryEvent<'a> {
-    /// A link was new and was queued, or was queued again (`again`). Its request may differ from a plain GET (`is_plain`
-    /// is false), so that several links with the same URL exist.
+    /// A link was new and was queued, or was queued again (`again`). Its request may differ from a plain GET
+    /// (`is_plain` is false), so that several links with the same URL exist.
     Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, is_plain: bool, again: bool },
     /// A link got its outcome; `line` is its record.
     FinalOutcome { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
@@ -26,7 +26,7 @@ pub enum HistoryEvent<'a> {
     Line { line: &'a [u8] },
     /// All URLs are fetched again (`--recrawl`). Later events replace those before this one.
     Round,
-    /// The stored state of a host, which replaces its earlier state.
+    /// The note about a host, which replaces its earlier note.
     Note { host: &'a str, note: &'a [u8] },
 }
 
@@ -38,7 +38,7 @@ pub fn history(
     history_in(Arc::new(OsFiles::new(directory)), each)
 }
 
-/// Like `history`, for any kind of files.
+/// Like [`history`], for any implementation of [`Files`].
 pub fn history_in(
     files: Arc<dyn Files>,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), StoreError>,

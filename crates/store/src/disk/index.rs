@@ -51,7 +51,7 @@ pub(super) enum IndexKey<'a> {
     FinalOutcome(u64),
     /// Notes about a lane.
     Note(u32),
-    /// Other records with this URL.
+    /// Records with this URL that have a log entry of their own ([`Record::Line`]).
     Line(&'a str),
     /// The records that begin and end runs.
     Run,
@@ -153,7 +153,7 @@ impl Builder {
         }
     }
 
-    /// Adds the counts, and returns all pairs that were not taken, sorted.
+    /// Adds the counts, and returns all pairs that the caller has not taken out of `pairs`, sorted.
     fn finish(mut self) -> Pairs {
         let counts = std::mem::take(&mut self.counts);
         self.pairs
@@ -304,7 +304,8 @@ impl LogIndex {
             known += count(LaneCount::New)?;
             settled += count(LaneCount::Settled)?;
             let (round, again) = (count(LaneCount::Round)?, count(LaneCount::Again)?);
-            // In the first log file after a compaction, the URLs that a round queues again count as new.
+            // In the log file after the output of a compaction, the URLs that a round queues again count as new,
+            // because the entries of their first discovery were removed.
             if self.is_compacted && part_number == 1 {
                 known += round;
             } else {
@@ -333,7 +334,8 @@ fn encode_header(log: &LogReader, number: u32, lanes: (u32, u32), count: u64, cr
     Some(encoded)
 }
 
-/// Opens the index of a log file, if it exists and matches the log file. Also returns the number of lanes after it.
+/// Opens the index of a log file, if it exists and matches the log file. `lanes` is the number of lanes before the log
+/// file. Also returns the number of lanes after it.
 fn open_index(files: &dyn Files, log: &LogReader, number: u32, lanes: u32) -> Option<(FileIndex, u32)> {
     let file = files.open(&file_name(number)).ok()?;
     let mut found = [0; HEADER_BYTES];
@@ -398,12 +400,12 @@ struct PairSorter {
 impl PairSorter {
     fn create(files: &dyn Files) -> io::Result<Self> {
         let mut file = files.create(PORTIONS)?;
-        // The file begins with the magic (and the pairs after it), so that it is recognised when the crawl is removed.
+        // The file begins with the magic, so that `names` recognises it when the crawl is removed.
         file.write_at(MAGIC, 0)?;
         Ok(Self { file, ends: Vec::new() })
     }
 
-    /// The offset of a pair in the file.
+    /// The offset of a pair in the file. The magic is in the place of a pair before the first one.
     fn offset(pair: u64) -> u64 {
         (pair + 1) * PAIR_BYTES as u64
     }

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// A new file of the log is started when the current one has this size.
 const MAX_FILE_SIZE: u64 = 256 << 20;
-/// The length of a frame has 32 bits. Commits happen long before this limit.
+/// No record is added to a frame that is longer than this, because the length of a frame is stored in 32 bits. Commits
+/// happen long before.
 const MAX_FRAME: usize = 1 << 30;
 
 /// The log with the records that are not on disk yet.
@@ -81,6 +82,7 @@ impl Journal {
 
     /// Starts a frame at a position, in a new file if the current one is full.
     fn begin_frame(&mut self, at: u64) {
+        // A frame is often as long as the one before it, but an unusually long one must not keep its memory.
         self.frame = Vec::with_capacity(self.frame.capacity().min(1 << 20));
         self.frame.resize(FRAME_HEADER, 0);
         self.frame_at = at;
@@ -92,8 +94,8 @@ impl Journal {
         }
     }
 
-    /// Starts a new file with the next frame. Does nothing if the current frame has records or the current file is
-    /// empty.
+    /// Starts a new file with the frame being built. Does nothing if this frame has records or already starts a file,
+    /// or if the current file is empty.
     pub fn begin_file(&mut self) {
         if self.is_empty() && self.new_file_number.is_none() && self.frame_at > self.file.base + FILE_HEADER as u64 {
             self.file = CurrentFile { number: self.file.number + 1, base: self.frame_at };
@@ -134,6 +136,7 @@ impl Journal {
         }
         let mut frame = std::mem::take(&mut self.frame);
         seal(&mut frame, self.crawl, self.frame_at);
+        // The checksum is the last field of the header.
         let checksum = frame.get(8..FRAME_HEADER).and_then(|sum| sum.try_into().ok()).map_or(0, u64::from_le_bytes);
         let new_file_number = self.new_file_number;
         let batch =

@@ -156,7 +156,8 @@ impl Known {
         std::mem::take(&mut self.retired)
     }
 
-    /// Opens the runs that a snapshot lists. `None` if one of them is missing or does not match.
+    /// Opens the runs that a snapshot lists with their number and their count of fingerprints. `None` if one of them is
+    /// missing or does not match.
     pub fn open_runs(&mut self, runs: &[(u32, u64)]) -> Option<()> {
         for &(number, count) in runs {
             self.runs.push(Run::open(&*self.files, self.crawl, number, count)?);
@@ -214,6 +215,7 @@ struct Merge<'a> {
 
 impl<'a> Merge<'a> {
     fn of(in_memory: &'a SeenSet, runs: &'a [Run]) -> Self {
+        // The table in memory has the number 0, which no run has.
         let mut all: Vec<(u32, Fingerprints<'a>)> = vec![(0, Box::new(in_memory.iter().map(Ok)))];
         all.extend(runs.iter().map(|run| (run.number, Box::new(run.iter()) as Box<_>)));
         let mut merge = Self { heads: BinaryHeap::with_capacity(all.len()), fault: None, runs: all };

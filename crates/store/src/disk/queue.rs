@@ -466,11 +466,15 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
+    /// The id of the crawl.
+    const CRAWL: u64 = 5;
+
     /// Files, and storage that keeps about `max_level_bytes` of a level in memory.
     fn files(max_level_bytes: usize) -> (tempfile::TempDir, Arc<dyn Files>, QueueStorage) {
         let folder = tempfile::tempdir().expect("a folder");
         let files: Arc<dyn Files> = Arc::new(OsFiles::new(folder.path()));
-        let storage = QueueStorage { chains: Chains::new(), spill: Spill::new(Arc::clone(&files), 5, max_level_bytes) };
+        let spill = Spill::new(Arc::clone(&files), CRAWL, max_level_bytes);
+        let storage = QueueStorage { chains: Chains::new(), spill };
         (folder, files, storage)
     }
 
@@ -478,11 +482,12 @@ mod tests {
         std::iter::from_fn(|| queue.pop(storage).expect("reads")).collect()
     }
 
+    /// Writes a queue to a file as a snapshot does, and reads it.
     fn copy(queue: &LaneQueue, files: &dyn Files, storage: &mut QueueStorage) -> LaneQueue {
-        let mut out = BlockWriter::new(5);
+        let mut out = BlockWriter::new(CRAWL);
         assert!(queue.encode(&mut out, storage).is_ok());
         files.create("queue").and_then(|mut file| file.write_at(&out.finish().concat(), 0)).expect("writes");
-        let mut from = BlockReader::new(files.open("queue").expect("a file"), 5);
+        let mut from = BlockReader::new(files.open("queue").expect("a file"), CRAWL);
         let read = LaneQueue::decode(&mut from, storage).expect("reads").expect("what was written");
         assert!(from.reached_end());
         read
@@ -525,7 +530,7 @@ mod tests {
             let mut read = copy(&queue, &*files, &mut storage);
             assert_eq!((queue.len(&storage.chains), read.len(&storage.chains)), (length, length));
             if length == 30_000 && max_level_bytes == 100 {
-                // Both of them: 60,000 links.
+                // Both queues together have 60,000 links, which would take 120,000 bytes in memory.
                 let bytes = read.bytes() + queue.bytes() + storage.chains.bytes();
                 assert!(bytes < 60_000 + 20_000, "{bytes}");
             }

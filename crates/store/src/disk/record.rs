@@ -55,7 +55,8 @@ pub(super) struct LinkRecord<'a> {
     pub https: bool,
     /// The position of the [`Record::Page`] on which the link was found.
     pub via: Option<u64>,
-    /// If the link was given back unfinished or marked as sent: the position of the record that this record replaces.
+    /// If the link was given back unfinished, marked as sent, or moved from the deferred links to a lane: the position
+    /// of the record that this record replaces.
     pub replaces: Option<u64>,
     /// Whether the link was settled before and is queued again.
     pub again: bool,
@@ -63,7 +64,8 @@ pub(super) struct LinkRecord<'a> {
     pub was_deferred: bool,
     /// How its request differs from a plain GET: an encoded [`CustomRequest`].
     pub request: Option<&'a [u8]>,
-    /// Port, path and query: the URL after the host name.
+    /// Port, path and query: the URL after the name of the lane. The name of the lane of deferred links is empty, so
+    /// for them this is the URL from the host name on.
     pub rest: &'a str,
 }
 
@@ -96,11 +98,15 @@ const FINAL_OUTCOME: u8 = 4;
 const LINE: u8 = 5;
 const NOTE: u8 = 6;
 const OUTPUT: u8 = 7;
+/// A settled link that is queued again.
 const AGAIN: u8 = 8;
 const EDGES: u8 = 9;
+/// An output with its hash.
 const HASHED_OUTPUT: u8 = 10;
 const CREATED: u8 = 11;
+/// A link with a custom request.
 const REQUEST: u8 = 12;
+/// A deferred link that gets a lane.
 const ADMITTED: u8 = 13;
 
 /// Flag of a request record: a settled link is queued again.
@@ -130,6 +136,7 @@ impl<'a> Record<'a> {
     /// Appends the record's bytes. `position` is their position in the log; `crawl` is the id of the crawl.
     pub fn encode(&self, crawl: u64, position: u64, out: &mut Vec<u8>) {
         let start = out.len();
+        // Length and checksum are filled in below.
         out.extend([self.tag(), 0, 0, 0, 0, 0, 0, 0, 0]);
         // The distance back to an earlier record.
         let back = |earlier: Option<u64>| earlier.map_or(0, |earlier| position - earlier);

@@ -78,11 +78,11 @@ impl<'a> Replay<'a> {
                     }
                     Some(earlier) => self.collect(link.lane, earlier, position),
                     None => {
-                        let Some(key) = link.fingerprint(host, self.key, &mut self.text) else {
+                        let Some(fingerprint) = link.fingerprint(host, self.key, &mut self.text) else {
                             return Err(damaged(self.files, FOLDER, "a link is not a URL"));
                         };
                         // In a compacted log, a URL that is queued again may be new.
-                        let is_new = state.known.insert(key)?;
+                        let is_new = state.known.insert(fingerprint)?;
                         if link.again && !is_new {
                             let Some(settled) = state.settled.checked_sub(1) else {
                                 return Err(damaged(

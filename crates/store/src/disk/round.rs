@@ -2,7 +2,7 @@
 //!
 //! A round starts by queueing every settled link again. This is done in portions that are committed one by one, because
 //! millions of links in one commit would take hundreds of megabytes. Each portion stores the position of its last link
-//! as the state of a reserved lane ([`REQUEUE_NOTE`]). After a crash, the next run continues after this link.
+//! in the note of a reserved lane ([`REQUEUE_NOTE`]). After a crash, the next run continues after this link.
 //!
 //! The outcomes of the previous round are called *earlier* outcomes. They are found by the fingerprints of their links.
 //! If a link has several, the last one is used. The outcomes stay in the log. Memory holds only their positions, and
@@ -59,7 +59,7 @@ fn contains(record: &[u8], text: &[u8]) -> bool {
     record.windows(text.len()).any(|window| window == text)
 }
 
-/// A settled link: its lane, and the position of its record.
+/// A settled link: its lane, and the position of its log entry.
 struct SettledLink {
     lane: LaneId,
     position: u64,
@@ -175,15 +175,18 @@ impl DiskFrontier {
             if let Record::FinalOutcome { lane, link, outcome, line, .. } = record {
                 let is_failure = match outcome {
                     Outcome::Ok | Outcome::NotModified => false,
+                    // A redirect has an error if it cannot be followed.
                     Outcome::Redirect => contains(line, b"\"error\":{"),
                     Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
                 };
+                // Roots and the targets of their redirects have the depth 0.
                 if contains(line, b"\"depth\":0,") {
                     final_outcomes.push((SettledLink { lane, position: link }, is_failure));
                 }
             }
             Ok(())
         })?;
+        // In log order, so that the last outcome of a link decides.
         for (settled, is_failure) in final_outcomes {
             let link = self.read_link(Some(settled.lane), settled.position)?;
             let key = link.fingerprint(self.key());
@@ -220,6 +223,7 @@ impl DiskFrontier {
             Ok(())
         })?;
         let (mut known, mut requeued) = (HashSet::new(), 0);
+        // If `count` is 0, `last` still has one page.
         for SettledLink { lane, position } in last.into_iter().filter(|_| count > 0) {
             let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
             if link.is_repeatable() && known.insert(link.fingerprint(self.key())) {
@@ -253,6 +257,8 @@ impl DiskFrontier {
                     if error.concerns_host() {
                         unreachable.insert(lane);
                     }
+                    // Whether a request was sent: the link failed by itself, or was tried before its host stopped
+                    // responding.
                     let is_fetched = !error.concerns_host() || (error.is_given_up() && record.tries > 0);
                     if is_fetched && line.starts_with(PAGE) {
                         fetched_failures.insert(link);
@@ -290,8 +296,9 @@ impl DiskFrontier {
         Ok(is_left)
     }
 
-    /// The settled links whose last outcome satisfies `is_wanted`. Some of the given links may have been queued again
-    /// since, and have another outcome. The key is the fingerprint of the link, the value its lane and position.
+    /// Those of the settled links whose last outcome satisfies `is_wanted`. The links are given by position and lane.
+    /// Some of them may have been queued again since, and have another outcome or none. In the result, the key is the
+    /// fingerprint of the link, the value its lane and position.
     fn filter_by_last_outcome(
         &mut self,
         mut settled: Vec<(u64, LaneId)>,
@@ -313,6 +320,7 @@ impl DiskFrontier {
                     let key = link.fingerprint(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
                     if let Some(key) = key.filter(|key| found.contains_key(key)) {
                         positions.insert(position, key);
+                        // A queued link has no outcome yet.
                         is_wanted_now.insert(key, false);
                     }
                 }

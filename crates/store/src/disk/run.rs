@@ -52,7 +52,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens a finished run. `None` if it is incomplete or does not match.
+    /// Opens a finished run. `None` if it is incomplete or damaged, belongs to another crawl, or does not have `count`
+    /// fingerprints.
     pub fn open(files: &dyn Files, crawl: u64, number: u32, count: u64) -> Option<Self> {
         let file = files.open(&file_name(number)).ok()?;
         let seed = seed(crawl, number);
@@ -242,7 +243,8 @@ mod tests {
         let files = OsFiles::new(folder.path());
         files.make_folder(FOLDER).expect("a folder");
         // No fingerprint, less than a page, one page, one more, the pages that are written at once, one more, many.
-        for count in [0, 7, 511, 512, 511 * 64, 511 * 64 + 1, 100_000_u64] {
+        let (page, batch) = (PER_PAGE as u64, (PER_PAGE * PAGES_AT_ONCE) as u64);
+        for count in [0, 7, page, page + 1, batch, batch + 1, 100_000] {
             for max_filter_bytes in [0, usize::MAX] {
                 let mut writer = RunWriter::begin(&files, 9, 3, count, max_filter_bytes).expect("begins");
                 (1..=count).try_for_each(|number| writer.push(number << 32)).expect("writes");

@@ -112,6 +112,7 @@ impl State {
         if self.memory_limit == usize::MAX {
             return Ok(());
         }
+        // However much the other memory is, a quarter of the limit is left for this state.
         let memory_limit = self.memory_limit.saturating_sub(other_bytes).max(self.memory_limit / 4);
         if self.bytes() <= memory_limit {
             return Ok(());
@@ -121,12 +122,13 @@ impl State {
                 queue.spill(&mut self.storage)?;
             }
         }
-        // Spilling a very small table frees nothing.
+        // Only if less than an eighth of the memory is free. Spilling a very small table would free nothing.
         if !is_snapshot_in_progress
             && self.bytes() > memory_limit / 8 * 7
             && self.known.in_memory.bytes() > memory_limit / 32
         {
-            self.known.spill(memory_limit / 4)?;
+            let max_filter_bytes = memory_limit / 4;
+            self.known.spill(max_filter_bytes)?;
         }
         Ok(())
     }
@@ -222,7 +224,7 @@ pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
     remove_all(files, &[NAME, TEMPORARY_NAME])
 }
 
-/// Whether a file is a snapshot of any version, is empty, or does not exist.
+/// Whether a file is a snapshot of any version, begins with zeros as after a crash, is empty, or does not exist.
 pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
     let file = match files.open(name) {
         Err(error) => return error.kind() == io::ErrorKind::NotFound,
@@ -299,6 +301,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> R
     while included.groups.is_empty() || included.groups.last().is_some_and(|group| group.0 < state.names.len() as u32) {
         let Some(position) = from.u64() else { return Ok(None) };
         loop {
+            // Lanes are counted from one. A zero ends the group.
             let Some(lane) = from.number() else { return Ok(None) };
             let Some(lane) = lane.checked_sub(1) else { break };
             let lane = u32::try_from(lane).ok().map(LaneId).filter(|lane| state.names.name(*lane).is_some());
@@ -356,8 +359,8 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
     Some(start)
 }
 
-/// Reads the part after the queues of a group: leased links, and the lane after the group's last lane, which is
-/// returned.
+/// Reads the part after the queues of a group: the lane after the group's last lane, which is returned, and leased
+/// links.
 fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -> Option<u32> {
     let end_lane = u32::try_from(from.number()?).ok()?;
     for _ in 0..from.u64()? {
@@ -369,7 +372,7 @@ fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -
     Some(end_lane)
 }
 
-/// Reads the last part: the last frame, the lane states, the outputs and the names of created files.
+/// Reads the last part: the last frame, the positions of notes, the outputs and the names of created files.
 fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
     let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
     for _ in 0..from.u64()? {
@@ -378,6 +381,7 @@ fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
     }
     let outputs = from.u64()?;
     let numbers = from.u64s(outputs.checked_mul(4)?)?;
+    // For each output: its length, whether there is a hash, the hash, and the length of the name.
     for output in numbers.chunks_exact(4) {
         let name: Box<str> = String::from_utf8(from.bytes(output[3])?).ok()?.into();
         if output[1] == 1 {

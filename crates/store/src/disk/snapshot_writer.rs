@@ -46,7 +46,7 @@ enum Part {
     Runs,
     /// The queues, from this lane on.
     Queues(usize),
-    /// The last frame, the lane states, the outputs and the names of created files.
+    /// The last frame, the positions of notes, the outputs and the names of created files.
     Rest,
 }
 
@@ -72,6 +72,7 @@ impl SnapshotWriter {
         let portion = loop {
             let Some(next) = self.add(size, mark, state, leased.clone())? else {
                 let runs = state.known.runs.iter().map(|run| run.number).collect();
+                // `finish` consumes the writer, which is not used any more.
                 let blocks = std::mem::replace(&mut self.out, BlockWriter::new(0)).finish();
                 break Portion { at, blocks, completes: Some(runs) };
             };
@@ -137,9 +138,9 @@ impl SnapshotWriter {
             Part::Rest => {
                 self.out.u64s([mark.frame, mark.end, mark.checksum]);
                 self.list(state.notes.iter().map(|(lane, position)| [lane.0.into(), *position]));
-                self.list(state.outputs.iter().map(|(name, position)| {
+                self.list(state.outputs.iter().map(|(name, length)| {
                     let hash = state.output_hashes.get(name);
-                    [*position, u64::from(hash.is_some()), hash.copied().unwrap_or(0), name.len() as u64]
+                    [*length, u64::from(hash.is_some()), hash.copied().unwrap_or(0), name.len() as u64]
                 }));
                 state.outputs.keys().for_each(|name| self.out.write(name.as_bytes()));
                 self.list(state.created.iter().map(|name| [name.len() as u64]));
