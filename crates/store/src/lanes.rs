@@ -31,6 +31,7 @@ impl LaneNames {
 
     /// Approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
+        // An entry of `by_name` takes four bytes, and one byte of metadata.
         self.text.capacity() + self.offsets.bytes() + self.by_name.capacity() * 5
     }
 
@@ -163,6 +164,7 @@ mod tests {
         );
         assert_eq!((lanes.find("absent"), lanes.name(LaneId(5_001))), (None, None));
     }
+
     #[test]
     fn offsets_beyond_four_gibibytes_are_kept() {
         // Longer than host names can be, so that few are needed.

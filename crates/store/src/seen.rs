@@ -363,6 +363,8 @@ impl Shard {
     /// which is less than the growth of the reach.
     fn spread(&mut self, homes: usize) {
         let (width, old_slots) = (self.table.width, self.table.slot_count());
+        // How far the slots are moved: the added homes, one more slot, and the start of the next slot, which `put`
+        // clears.
         let ahead = homes - self.table.homes + 2;
         let length = (homes + SLACK).max(old_slots + ahead) * width + (MAX_WIDTH - width);
         self.table.slots.reserve_exact(length - self.table.slots.len());
@@ -470,7 +472,7 @@ mod tests {
         assert!(ends.iter().all(|number| set.insert(*number)));
         assert!(ends.iter().all(|number| set.contains(*number) && !set.insert(*number)));
         assert_eq!(set.len(), 10_000);
-        // Among very many others, which have narrow slots.
+        // With many other numbers, slots are narrow.
         assert_eq!(hashes(5).take(500_000).filter(|number| set.insert(*number)).count(), 500_000);
         let more: Vec<u64> = (1..=5_000).map(|i| (9 << 50) + i).collect();
         assert!(more.iter().all(|number| set.insert(*number)));

@@ -15,7 +15,8 @@ fn changed_state_files_are_recovered_or_refused() {
         count += 1;
     }
     assert!(count >= 8, "{count} files in {}", folder.display());
-    // For each file, at many positions: one byte changed (mode 0), or the file truncated there (mode 1).
+    // For each file, at many positions: one byte changed, or the file truncated there. The input of `state` is the
+    // number of the file, the kind of change, the position (two bytes), and the bits to change.
     for file in 0..8 {
         for position in (0u16..2_000).step_by(37) {
             let [high, low] = position.to_be_bytes();

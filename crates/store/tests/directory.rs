@@ -16,7 +16,7 @@ fn link(address: &str, via: Option<&str>) -> Link {
     Link { url: url(address), via, depth: 1, redirects: 3, tries: 0, kind: LinkKind::Anchor, request: None }
 }
 
-/// Puts three links, settles one, stores a record and a lane's state twice, and commits.
+/// Puts three links, settles one, stores a record and two notes about one lane, and commits.
 fn crawl_a_little(directory: &Path) {
     let mut opened = open(directory, &CrawlSettings::new(), usize::MAX).expect("opens");
     let page = Some("https://a.example/");
@@ -60,6 +60,7 @@ fn committed_data_survives_a_restart_and_is_in_the_history() {
         assert_eq!(folder.path().join("snapshot").exists(), has_snapshot);
         // The log is short, so a snapshot is not worth its syncs unless one is requested explicitly.
         assert!(opened.frontier.commit_at_end(&[]).expect("commits").is_none());
+        // A snapshot at the end of the run, however little the log has grown.
         opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);
         if let Some(batch) = opened.frontier.commit_at_end(&[]).expect("commits") {
             opened.writer.write(&batch).expect("writes");

@@ -46,7 +46,7 @@ pub struct LinkOrigin {
 impl LinkOrigin {
     /// Factor of `redirects` in the encoded number. Larger than the number of kinds.
     const KINDS: u16 = 16;
-    /// Flag in the encoded number: `has_earlier_record`.
+    /// Flag in the encoded number: `has_earlier_record`. Larger than the sum of the other parts.
     const HAS_EARLIER_RECORD: u16 = 0x2000;
 
     /// The encoded number: see [`IndexEntry`].
@@ -82,8 +82,8 @@ pub struct IndexEntry {
     graph: Vec<Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     notes: Option<Place>,
-    /// For each record 0, or the sum of 1, its kind, 16 times its redirects, and 8,192 if the previous round has a
-    /// record of its link.
+    /// For each record 0 if it settles no link, otherwise the sum of: 1, the kind of the link, 16 times its redirects,
+    /// and 8,192 if the previous round has a record of the link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     origins: Vec<u16>,
 }
@@ -120,6 +120,7 @@ pub fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
     }
     let text = serde_json::to_vec(&index).map_err(io::Error::other)?;
     bytes.extend(SKIPPABLE.to_le_bytes());
+    // The length of the frame: the text, and the four bytes of its length after it.
     bytes.extend((text.len() as u32 + 4).to_le_bytes());
     bytes.extend(&text);
     bytes.extend((text.len() as u32).to_le_bytes());

@@ -61,6 +61,7 @@ impl ResultFolder {
         Ok(part)
     }
 
+    /// The files of a folder, each as `folder/name`. Empty if the folder does not exist.
     pub fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(self.path.join(folder)) {
             Ok(entries) => entries,

@@ -43,7 +43,7 @@ const ROUNDS: &str = "rounds";
 /// The list of the previous round's segments. The queued links of a round refer to records in them.
 const EARLIER_FILE: &str = "earlier.json";
 
-/// The last settled sequence number of a bucket, an epoch and an owner.
+/// A lease and how far it is settled: bucket, epoch, owner, and the sequence number of the last settled group.
 pub type Position = (u32, u64, String, u64);
 
 /// A part of a group, as a reader gets it.
@@ -65,7 +65,7 @@ pub struct EarlierPlace {
     /// Offset and length of the compressed frame of its group.
     pub offset: u64,
     pub length: u64,
-    /// The number of its line in the group.
+    /// The number of its line in the group, counted from 0.
     pub line: u32,
 }
 

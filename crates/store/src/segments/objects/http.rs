@@ -174,6 +174,7 @@ impl Transport {
                 },
                 Step::Read => {
                     let left = conn.deadline().min(self.now() + IDLE_TIMEOUT).since(self.now());
+                    // At least a millisecond, because a timeout of zero is an error.
                     let _ = socket.set_read_timeout(Some(left.max(Duration::from_millis(1))));
                     match socket.read(&mut buffer) {
                         Ok(0) => conn.closed(self.now(), &mut answer),
@@ -187,6 +188,7 @@ impl Transport {
                         },
                     }
                 }
+                // This connection is never paused.
                 Step::Pause | Step::Done => break,
             }
         }
@@ -263,6 +265,7 @@ fn request_head(parts: &http::request::Parts, length: usize) -> Vec<u8> {
     if !parts.headers.contains_key(HOST) {
         add("host", parts.uri.authority().map_or("", |authority| authority.as_str()).as_bytes());
     }
+    // The length is added below. `connection` is left out, so that the connection is kept alive.
     for (name, value) in parts.headers.iter().filter(|(name, _)| **name != CONTENT_LENGTH && **name != CONNECTION) {
         add(name.as_str(), value.as_bytes());
     }

@@ -119,6 +119,7 @@ impl ObjectPrefix {
         got.map(Vec::from).map_err(|error| Self::io_error(&error))
     }
 
+    /// The objects of a folder, each as `folder/name`.
     pub fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.path(folder))));
         let objects = listed.map_err(|error| Self::io_error(&error))?.objects;
