@@ -240,7 +240,9 @@ fn mask(width: usize) -> u64 {
 /// The maximum distance from home at which the stored bytes still identify the number.
 fn reach(homes: usize, width: usize) -> usize {
     match (64 - SHARD_BITS as usize).checked_sub(8 * width) {
+        // The number in a slot has one of `reach + 1` homes. One less, because `number_of` rounds.
         Some(implied_bits) => (homes >> implied_bits).saturating_sub(2),
+        // The whole number is stored.
         None => usize::MAX,
     }
 }

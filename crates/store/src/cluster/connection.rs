@@ -56,7 +56,7 @@ pub enum Kind<'a> {
 }
 
 impl StoreCommand<'_> {
-    /// The bytes of the command. A script is sent by its digest, or `with_source`.
+    /// The bytes of the command. A script is sent with its source if `with_source` is set, otherwise by its digest.
     fn packed(&self, with_source: bool) -> Vec<u8> {
         match &self.kind {
             Kind::Plain(parts) => {

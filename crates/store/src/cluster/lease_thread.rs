@@ -290,6 +290,7 @@ impl LeaseThread {
                 held.quota = Some(self.client.grant(*bucket, QUOTA_PORTION)?);
             }
             let token = LeaseToken { bucket: *bucket, epoch: held.epoch };
+            // A host with enough links is named too, with a limit of 0. Otherwise it would count as another host.
             let hosts = held.hosts.iter().map(|(host, leases)| {
                 (host.clone(), if leases.leased < LOW_WATERMARK { MAX_AHEAD_PER_HOST - leases.leased } else { 0 })
             });
@@ -436,6 +437,7 @@ impl LeaseThread {
         {
             self.page_samples.pop_front();
         }
+        // After a very short time, the rate would be meaningless. So the time counts as at least 0.1 seconds.
         let pages_per_second = self
             .page_samples
             .front()

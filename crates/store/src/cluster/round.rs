@@ -140,6 +140,7 @@ pub fn requeue(
     client.set_max_per_host(settings.max_pages_per_host);
     let segments = results.earlier_segments().map_err(RequeueError::Results)?;
     let mut batches: BTreeMap<u32, Vec<QueuedLink>> = BTreeMap::new();
+    // The number of links in `batches`, and of all links so far.
     let (mut batched, mut count, mut last_report) = (0, 0_u64, Instant::now());
     // Why the reading was stopped: an error of the store, or `should_continue` returned `false`.
     let (mut store_error, mut is_stopped) = (None, false);

@@ -128,7 +128,7 @@ pub enum LeaseEvent {
         epoch: u64,
         host: TakenHost,
         note: Option<Vec<u8>>,
-        /// In a recrawl, the record of each link in the previous round.
+        /// In a recrawl, the record of each link in the previous round. Empty if all links are new.
         earlier: Vec<Option<Box<[u8]>>>,
     },
     /// This number of marked links is replicated.

@@ -55,6 +55,7 @@ impl Compaction {
         })?;
         // The position of the previous chunk of the link graph.
         let mut previous = None;
+        // Entries that the last round replaces are kept, so that the graph of the previous round can still be read.
         let mut graph = LinkGraph::open_in(Arc::clone(&self.files), GraphRound::Previous)?;
         graph.encode_again(keep_from, |chunk| {
             previous = Some(base.add(&Record::Edges { previous, chunk })?);

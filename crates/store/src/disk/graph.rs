@@ -95,6 +95,7 @@ impl LinkGraph {
         let files = Arc::new(OsFiles::new(directory));
         #[cfg(feature = "fleet")]
         if crate::segments::SegmentStore::has_results(directory) {
+            // The hashes are not stored, so a random key is enough.
             let (directory, key) = (directory.to_owned(), RandomState::new().hash_one(0));
             let rounds = crate::segments::SegmentStore::open(&directory).rounds();
             let rounds = rounds.map_err(|error| segment_error(&directory, &error))?;

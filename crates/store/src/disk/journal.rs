@@ -130,6 +130,8 @@ impl Journal {
     }
 
     /// Seals the current frame and starts another. If nothing happened since the last commit, the batch has no frame.
+    /// If there was no commit since the journal was opened either, an empty frame is sealed, because a snapshot needs a
+    /// mark.
     pub fn seal(&mut self) -> (CommitBatch, Mark) {
         if let Some(mark) = self.last_sealed.filter(|_| self.is_empty()) {
             return (CommitBatch { start: self.end(), ..CommitBatch::default() }, mark);

@@ -3,7 +3,7 @@
 //! # Design
 //!
 //! The single source of truth is the **log** (`log`): all events, appended in frames with checksums. A frame is one
-//! commit. It holds the outcomes of some pages with their records, the links found on them, the state of lanes, and the
+//! commit. It holds the outcomes of some pages with their records, the links found on them, notes about lanes, and the
 //! length of each output file. So outcomes, links and outputs become durable together, with one write and one sync for
 //! many pages.
 //!

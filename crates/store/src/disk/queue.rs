@@ -1,7 +1,8 @@
 //! [`LaneQueue`]: the queued links of one lane, as positions in the log.
 //!
 //! The links themselves stay on disk. In memory, a queued link is the difference to the position of the previous link,
-//! which takes two or three bytes. The log is in the order of arrival, so the positions of a level ascend.
+//! which takes two or three bytes. The log is in the order of arrival, so the positions of a level (the links of one
+//! rank) ascend.
 //!
 //! Of a million lanes, most have few links or none. These are stored inline in the lane's entry, or in a short chain of
 //! bytes in a shared arena ([`Chains`]). If memory is short, only the two ends of a very long queue stay in memory, and

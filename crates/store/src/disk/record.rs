@@ -335,6 +335,11 @@ impl<'a> Bytes<'a> {
 mod tests {
     use super::*;
 
+    /// The id of the crawl.
+    const CRAWL: u64 = 7;
+    /// The position of the encoded record. Earlier records have smaller positions.
+    const POSITION: u64 = 1_000_000;
+
     fn samples() -> Vec<Record<'static>> {
         let link = LinkRecord {
             lane: LaneId(300),
@@ -343,7 +348,7 @@ mod tests {
             tries: 0,
             kind: LinkKind::Other,
             https: true,
-            via: Some(1_000_000 - 77),
+            via: Some(POSITION - 77),
             replaces: None,
             again: false,
             was_deferred: false,
@@ -362,7 +367,7 @@ mod tests {
             Record::Link(LinkRecord { via: None, replaces: Some(1), https: false, rest: "", depth: u32::MAX, ..link }),
             Record::FinalOutcome {
                 lane: LaneId(0),
-                link: 999_999,
+                link: POSITION - 1,
                 outcome: Outcome::Refused,
                 status: None,
                 line: b"{}",
@@ -382,11 +387,11 @@ mod tests {
     fn a_record_can_be_decoded_only_at_its_position() {
         for record in samples() {
             let mut bytes = b"before".to_vec();
-            record.encode(7, 1_000_000, &mut bytes);
-            let own = &bytes[6..];
-            assert_eq!(Record::decode(own, 7, 1_000_000), Ok((record, own.len())));
-            assert_eq!(Record::decode(own, 7, 1_000_001), Err(Unreadable::Invalid), "{record:?}");
-            assert_eq!(Record::decode(own, 8, 1_000_000), Err(Unreadable::Invalid), "{record:?}");
+            record.encode(CRAWL, POSITION, &mut bytes);
+            let own = &bytes[b"before".len()..];
+            assert_eq!(Record::decode(own, CRAWL, POSITION), Ok((record, own.len())));
+            assert_eq!(Record::decode(own, CRAWL, POSITION + 1), Err(Unreadable::Invalid), "{record:?}");
+            assert_eq!(Record::decode(own, CRAWL + 1, POSITION), Err(Unreadable::Invalid), "{record:?}");
         }
     }
 
@@ -394,12 +399,12 @@ mod tests {
     fn changed_and_missing_bytes_are_detected() {
         for record in samples() {
             let mut bytes = Vec::new();
-            record.encode(7, 1_000_000, &mut bytes);
+            record.encode(CRAWL, POSITION, &mut bytes);
             for at in 0..bytes.len() {
-                assert!(matches!(Record::decode(&bytes[..at], 7, 1_000_000), Err(Unreadable::TooShort(_))));
+                assert!(matches!(Record::decode(&bytes[..at], CRAWL, POSITION), Err(Unreadable::TooShort(_))));
                 let mut other = bytes.clone();
                 other[at] ^= 0x10;
-                let read = Record::decode(&other, 7, 1_000_000);
+                let read = Record::decode(&other, CRAWL, POSITION);
                 assert!(read.is_err(), "byte {at} of {record:?} gives {read:?}");
             }
         }

@@ -237,6 +237,11 @@ mod tests {
     use super::super::os_files::OsFiles;
     use super::*;
 
+    /// The id of the crawl.
+    const CRAWL: u64 = 9;
+    /// The number of the run.
+    const NUMBER: u32 = 3;
+
     #[test]
     fn a_run_contains_exactly_the_written_fingerprints() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -246,10 +251,10 @@ mod tests {
         let (page, batch) = (PER_PAGE as u64, (PER_PAGE * PAGES_AT_ONCE) as u64);
         for count in [0, 7, page, page + 1, batch, batch + 1, 100_000] {
             for max_filter_bytes in [0, usize::MAX] {
-                let mut writer = RunWriter::begin(&files, 9, 3, count, max_filter_bytes).expect("begins");
+                let mut writer = RunWriter::begin(&files, CRAWL, NUMBER, count, max_filter_bytes).expect("begins");
                 (1..=count).try_for_each(|number| writer.push(number << 32)).expect("writes");
                 let written = writer.finish().expect("finishes");
-                let opened = Run::open(&files, 9, 3, count).expect("whole");
+                let opened = Run::open(&files, CRAWL, NUMBER, count).expect("whole");
                 for run in [&written, &opened] {
                     assert_eq!(run.iter().filter(Result::is_ok).count() as u64, count);
                     let step = 1 + count as usize / 500;
@@ -259,8 +264,11 @@ mod tests {
                     }
                     assert!(!run.contains(1).expect("reads") && !run.contains(u64::MAX).expect("reads"));
                 }
-                assert!(Run::open(&files, 8, 3, count).is_none(), "the crawl is another one");
-                assert!(Run::open(&files, 9, 3, count + 1).is_none(), "the number of fingerprints is another one");
+                assert!(Run::open(&files, CRAWL - 1, NUMBER, count).is_none(), "the crawl is another one");
+                assert!(
+                    Run::open(&files, CRAWL, NUMBER, count + 1).is_none(),
+                    "the number of fingerprints is another one"
+                );
             }
         }
     }
@@ -270,16 +278,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = OsFiles::new(folder.path());
         files.make_folder(FOLDER).expect("a folder");
-        let mut writer = RunWriter::begin(&files, 9, 3, 2_000, usize::MAX).expect("begins");
+        let mut writer = RunWriter::begin(&files, CRAWL, NUMBER, 2_000, usize::MAX).expect("begins");
         (1..=2_000_u64).try_for_each(|number| writer.push(number << 40)).expect("writes");
         writer.finish().expect("finishes");
-        let path = folder.path().join(file_name(3));
+        let path = folder.path().join(file_name(NUMBER));
         let bytes = std::fs::read(&path).expect("reads");
         for at in (0..bytes.len()).step_by(97) {
             let mut changed = bytes.clone();
             changed[at] ^= 4;
             std::fs::write(&path, changed).expect("writes");
-            let Some(run) = Run::open(&files, 9, 3, 2_000) else { continue };
+            let Some(run) = Run::open(&files, CRAWL, NUMBER, 2_000) else { continue };
             assert!(run.iter().any(|number| number.is_err()), "byte {at}");
         }
     }

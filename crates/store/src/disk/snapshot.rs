@@ -230,7 +230,7 @@ pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
         Err(error) => return error.kind() == io::ErrorKind::NotFound,
         Ok(file) => file,
     };
-    // A file starts with the length and the checksum of the first block, 12 bytes.
+    // A file starts with the length and the checksum of the first block, 12 bytes. The magic follows, 8 bytes.
     let mut start = [0; 20];
     let read = file.read_at(&mut start, 0).unwrap_or(0);
     let content = start.get(12..read.max(12)).unwrap_or_default();

@@ -277,7 +277,7 @@ impl SegmentStore {
         }
     }
 
-    /// Writes a file of the archive.
+    /// Writes a file of the archive. An existing file must have the same content.
     pub fn write_archive(&self, name: &str, content: &[u8]) -> io::Result<()> {
         if self.create_top(name, content)? || self.get_top(name)? == content {
             return Ok(());

@@ -147,7 +147,8 @@ impl FleetClient {
         self.plain_replicated(&key, &[b"UNLINK", key.as_bytes()]).map(drop)
     }
 
-    /// Removes all data of the crawl except its settings and final state.
+    /// Removes all data of the crawl except its settings and final state. The stored results of puts expire by
+    /// themselves.
     pub fn remove_buckets(&mut self, buckets: u32) -> Result<(), Unreachable> {
         let all: Vec<u32> = (0..buckets).collect();
         for chunk in all.chunks(BUCKETS_PER_PIPELINE) {
