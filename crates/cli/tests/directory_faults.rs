@@ -1,5 +1,5 @@
-//! A full disk, a missing folder or a changed byte gives a clear message and exit code 1, never a wrong result. The crawl
-//! resumes once the cause is removed.
+//! A full disk or a missing folder gives a clear message and exit code 1, and the crawl resumes once the cause is removed.
+//! A changed byte is repaired or gives such a message. The result is never wrong.
 
 mod durable_kit;
 
@@ -140,7 +140,7 @@ fn a_read_only_crawl_directory_is_refused_with_its_name() {
     read_only.into_iter().for_each(|(name, mode)| set(name, mode));
     let stderr = if fs::write(fixture.path("d.crawl/probe"), "").is_ok() {
         fs::remove_file(fixture.path("d.crawl/probe")).expect("removes");
-        // This user may read, hold the lock and run the program, but not write.
+        // This user may read, hold the lock, write the output and run the program, but not write to the directory.
         set(".", 0o755);
         set("d.crawl/lock", 0o666);
         set("p.jsonl", 0o666);

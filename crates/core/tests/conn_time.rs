@@ -154,7 +154,7 @@ fn pauses_do_not_count_in_the_rate() {
     conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", at(0), &mut recorder);
     let mut now = 0;
     while conn.step() != Step::Done {
-        assert!(now < 3_500, "pauses must not extend the time");
+        assert!(now < 3_500, "pauses must not start the time anew");
         now += 250;
         conn.feed(b"x", at(now), &mut recorder);
         conn.set_paused(true, at(now));

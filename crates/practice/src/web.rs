@@ -1,7 +1,7 @@
 //! A web: sites, the threads that serve them, and a handle for tests and commands.
 //!
 //! Invariant: when `start` returns, every site accepts connections. When `stop` or `drop` returns, all threads have
-//! ended.
+//! ended, unless one of them failed.
 
 use crate::certificate::{SiteTls, TestAuthority};
 use crate::http2::{self, Http2, Http2Thread};

@@ -6,8 +6,8 @@
 //! limits the memory of the disk frontier, in MB.
 //!
 //! `frontier again FOLDER [ROOM]` opens the directory that `disk` wrote, takes and settles some links, and opens it
-//! again, as after a kill. Measure one kind per process, because memory that one kind has touched would count for the
-//! next.
+//! again, as after a kill. Measure one kind per process: the figure is the growth of the process, and a second kind would
+//! reuse memory of the first.
 
 #![allow(clippy::print_stdout, reason = "it prints figures")]
 

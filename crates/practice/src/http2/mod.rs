@@ -88,7 +88,7 @@ fn run(shared: Arc<WebState>, mut inbox: UnboundedReceiver<HandedOver>) -> io::R
             drop(tokio::task::spawn_local(serve(Arc::clone(&shared), connection)));
         }
     });
-    // The end of the runtime drops the tasks, which closes their connections.
+    // The `LocalSet` is dropped with its tasks, which closes their connections.
     Ok(())
 }
 

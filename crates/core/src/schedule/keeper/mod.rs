@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //!
-//! - Every link that enters the frontier is settled exactly once, or is back in its queue when a limit ends the crawl.
+//! - Every link that enters the frontier is settled exactly once, or is queued for the next run when a limit or
+//!   the user ends the crawl.
 //! - The crawl is over when no link is queued in the frontier, waiting on the workbench or in flight, or when a limit or
 //!   the user ends it. The links are counted; no timer is involved.
 //! - `--max-pages` is never exceeded.
@@ -353,7 +354,7 @@ impl<F: Frontier> Keeper<F> {
         self.settle(visit, now)
     }
 
-    /// Marks a redirect that closes a loop as failed.
+    /// Adds an error to a redirect that closes a loop. Its outcome stays `Redirect`.
     fn mark_loop(&mut self, visit: &mut Visit) {
         if let (Outcome::Redirect, None, Some(target)) =
             (visit.facts.outcome, &visit.facts.error, &visit.facts.redirect)
