@@ -1,6 +1,6 @@
 //! The `callbacks` engine: one thread, many sockets, and a table with the function to call on the next event of each.
 //!
-//! Nothing here blocks except [`Poller::wait`]. Code that would have to wait stores its state in the table, together
+//! Nothing here blocks except [`Poller::wait`] and the short pause before it that coalesces wake-ups. Code that would have to wait stores its state in the table, together
 //! with the function that continues from there, and returns. When the kernel reports that the socket is ready, or a
 //! deadline passes, that function is called with the token, finds its state in the table, and continues.
 //!
@@ -125,7 +125,7 @@ struct Table {
     entries: Slab<Entry>,
     /// The alarms of all entries: time and token.
     alarms: BTreeSet<(Time, usize)>,
-    /// Pool of connections with room for a job, by token.
+    /// What all engines share, such as the pool of connections with room for a job. The pool stores tokens.
     resources: Resources<usize>,
     /// Jobs without a visit yet.
     in_flight: usize,

@@ -1,4 +1,5 @@
-//! The columns of extracted data: one per field. If the value of a field is a list of items, each item has its own row.
+//! The columns of extracted data: one per field. If the value of a field is a list of items, it has one column per key of
+//! the items, and each item has its own row.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Compiles [`Config`] to [`Rules`]. All checks of settings are here.
+//! Compiles [`Config`] to [`Rules`], and checks the settings. Settings that name files, such as certificates and cookies,
+//! are checked where the files are read.
 
 use std::sync::Arc;
 
