@@ -163,8 +163,9 @@ pub struct ScopeFlags {
     /// Hosts from which --assets fetches: those of the roots, of their domains, or any [default: any]
     #[arg(long, value_name = "SCOPE", value_parser = one_of::<AssetsScope>(AssetsScope::WORDS))]
     assets_scope: Option<AssetsScope>,
-    /// Remove this parameter from the query of every URL (repeatable)
+    /// Remove this parameter from links (repeatable)
     ///
+    /// It is removed from the queries and paths of links and sitemap entries, but not of roots and redirect targets.
     /// @sessions and @tracking stand for lists of well-known parameters. @order sorts the remaining ones.
     #[arg(long, value_name = "NAME")]
     strip_param: Vec<String>,
@@ -179,7 +180,10 @@ pub struct ScopeFlags {
     /// All budgets for endless structures scale with this number.
     #[arg(long, value_name = "N", value_parser = parse_number::<u32>)]
     trap_budget: Option<u32>,
-    /// Fetch at most N pages per host
+    /// Follow links to at most N pages per host
+    ///
+    /// Roots and sitemap entries count, but are fetched also beyond N. With --frontier, roots do not count,
+    /// and sitemap entries are limited like links.
     #[arg(long, value_name = "N", value_parser = parse_number::<u64>)]
     max_pages_per_host: Option<u64>,
 }
