@@ -78,6 +78,35 @@ impl<C> Resources<C> {
         self.connecting.remove(&slot).unwrap_or_default()
     }
 
+    /// Adds a connection with room for a job to the pool. At the limit, another connection leaves the pool first. It is
+    /// returned, and the caller closes it. `Err` returns the connection that was not added ([`Resources::may_keep`]).
+    pub fn keep(
+        &mut self,
+        slot: SlotKey,
+        connection: C,
+        now: Time,
+        may_evict: impl Fn(&C) -> bool,
+    ) -> Result<Option<C>, C> {
+        if !self.may_keep(slot, now) {
+            return Err(connection);
+        }
+        let evicted = self.next_to_evict_if_full(may_evict).and_then(|oldest| self.pool.remove(oldest));
+        self.pool.insert(slot, connection);
+        Ok(evicted)
+    }
+
+    /// Takes the least recently used connection that may be evicted out of the pool. The caller closes it.
+    pub fn evict(&mut self, may_evict: impl Fn(&C) -> bool) -> Option<C> {
+        let oldest = self.pool.next_to_evict(may_evict)?;
+        self.pool.remove(oldest)
+    }
+
+    /// Like [`Resources::evict`], but only while file descriptors are short.
+    pub fn evict_if_short(&mut self, now: Time, may_evict: impl Fn(&C) -> bool) -> Option<C> {
+        let oldest = self.next_to_evict_if_short(now, may_evict)?;
+        self.pool.remove(oldest)
+    }
+
     /// Whether the pool accepts this connection: its slot is free, and file descriptors are not short.
     pub fn may_keep(&self, slot: SlotKey, now: Time) -> bool {
         !self.file_shortage.is_active(now) && self.pool.get(slot).is_none()

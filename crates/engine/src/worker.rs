@@ -27,6 +27,7 @@
 //! [`StopMode::Now`](crate::StopMode::Now).
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -75,6 +76,11 @@ impl Worker {
                 .to_owned()
         });
     }
+}
+
+/// The error of a worker that has lost a job because of a panic.
+pub(crate) fn lost_job_error() -> io::Error {
+    io::Error::other("a fault in Argiope: a job was lost")
 }
 
 /// Whether the process has recently run out of file descriptors. All workers share them, so a worker closes its idle
