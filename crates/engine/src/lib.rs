@@ -23,6 +23,7 @@ pub mod uring;
 pub mod wake_batcher;
 pub mod worker;
 pub mod worker_pool;
+mod worker_state;
 
 pub use channel::{JobQueue, StopMode, VisitSender};
 pub use clock::Clock;
