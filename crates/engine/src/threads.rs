@@ -4,6 +4,11 @@
 //! backtrace shows all steps that led to an error. Every waiting fetch takes a stack and an entry in the kernel's
 //! scheduler, and the system limits the number of threads. State that the threads share is behind a lock.
 //!
+//! What differs from the other engines:
+//! - No thread reads from an idle connection, so `run` checks all of them at regular intervals.
+//! - A panic ends only one of the threads, so it is reported to the worker (`has_lost_job`).
+//! - Wake-ups are not coalesced, because each thread waits for one socket.
+//!
 //! Invariant: a thread has one job at a time, and so does a session here. The number of threads follows the number of
 //! jobs and is bounded only by the system.
 

@@ -1,9 +1,9 @@
 //! The `tokio` engine, the default: the coroutines of the `coroutines` engine on a production runtime.
 //!
-//! Each worker has a current-thread runtime, so tasks do not move between threads and the data path takes no locks. Two
-//! things differ from most programs on tokio, so that a waiting fetch takes little more memory than its state. No task
-//! owns a read buffer: a socket that is ready is read into the worker's buffer. No task owns a tokio timer: all
-//! deadlines of a worker are in one [`Timers`], with a single sleep of tokio.
+//! Each worker has a current-thread runtime, so tasks do not move between threads, and the data that they share needs no
+//! locks. Two things differ from most programs on tokio, so that a waiting fetch takes little more memory than its
+//! state. No task owns a read buffer: a socket that is ready is read into the worker's buffer. No task owns a timer of
+//! tokio: all deadlines of a worker are in one [`Timers`], and one task sleeps until the next of them.
 //!
 //! Shared on purpose with the engines `coroutines` and `uring`: `worker_state`, `task_slots`, timers, and the names and
 //! order of the functions in this file. What differs from `coroutines`:

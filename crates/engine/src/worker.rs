@@ -7,8 +7,12 @@
 //!
 //! - `run`: takes jobs from the keeper until the worker must stop;
 //! - `start`: passes a job to a connection with room, or opens a new connection;
+//! - `serve`: calls `connect` and `drive`, one after the other (in `callbacks`, the table replaces this function);
 //! - `connect`: runs the race between the host's addresses ([`Connecting`](crate::connecting::Connecting));
 //! - `drive`: does the next step of the session, and waits for the socket, the deadline or the next job.
+//!
+//! The engines with tasks (`coroutines`, `tokio`, `uring`) share the code that receives and starts jobs, in
+//! `worker_state`.
 //!
 //! `drive` serves idle connections too. It then waits until the server closes the connection, the keep-alive deadline
 //! passes, or a job arrives.
@@ -18,6 +22,11 @@
 //! The `threads` engine is an exception by design: a thread that blocks on a socket cannot take a second job, so each
 //! of its sessions has one job at a time, also with HTTP/2. Its idle connections have no thread. They are checked at
 //! regular intervals.
+//!
+//! A panic ends the worker, because the job that caused it has no visit and the crawl would wait for it forever. In the
+//! engines `callbacks`, `coroutines` and `uring`, a panic unwinds through the loop of the worker's thread. In `threads`
+//! it ends only one of many threads, and tokio catches the panics of tasks. So these two report a lost job to the
+//! worker.
 //!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!

@@ -42,7 +42,7 @@ pub struct WorkerState<R> {
     unfinished: Cell<usize>,
     /// Wakes [`receive`].
     receiver: OnceCell<Waker>,
-    /// A job is lost because its task panicked. The worker ends, because the crawl would wait for that job forever.
+    /// A job is lost because its task panicked, see [`Self::report_lost_job`].
     has_lost_job: Cell<bool>,
 }
 
@@ -60,6 +60,7 @@ pub async fn receive<R: TaskRuntime>(state: Rc<WorkerState<R>>) -> io::Result<()
         }
         jobs.shrink_to(JOB_BUFFER_CAPACITY);
         match stop {
+            // A task has panicked. The crawl would wait for its job forever.
             _ if state.has_lost_job.get() => return Err(lost_job_error()),
             Some(StopMode::Now) => return Ok(()),
             Some(StopMode::Drain) if state.unfinished.get() == 0 => return Ok(()),

@@ -79,8 +79,8 @@ struct Transport {
 // anchor: coroutines-serve
 /// The life of a connection: connect, then drive the session until it closes.
 ///
-/// A coroutine is as large as the largest state that it holds across an `await`. So large values are boxed here: the
-/// job, the fetch, and even the coroutine of the race, which ends long before the response arrives.
+/// A coroutine is as large as the largest state that it holds across an `await`. So large values are boxed: the job, the
+/// data of the session, and even the coroutine of the race, which ends long before the response arrives.
 async fn serve(state: Rc<WorkerState<Executor>>, job: Box<Job>) {
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
