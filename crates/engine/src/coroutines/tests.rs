@@ -284,4 +284,10 @@ fn a_waiting_task_is_small() {
     let executor = executor();
     let sleeping = async move { executor.sleep(Duration::from_secs(1)).await };
     assert!(size_of_val(&sleeping) <= 128, "{}", size_of_val(&sleeping));
+    // The next larger size class of the allocator is 224 bytes.
+    assert!(future_size(super::serve) <= 192, "{} bytes", future_size(super::serve));
+}
+
+fn future_size<A, B, F: Future>(_: impl FnOnce(A, B) -> F) -> usize {
+    size_of::<F>()
 }

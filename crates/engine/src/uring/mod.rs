@@ -1,10 +1,9 @@
 //! The `uring` engine: waits for completed operations (io_uring), not for readiness. Linux only.
 //!
-//! The other engines wait until a socket can be read, and then read it. This one submits the whole operation to the
+//! The engines on epoll wait until a socket can be read, and then read it. This one submits the whole operation to the
 //! kernel and waits for its result. One system call submits all operations that were queued since the last one and
 //! takes all results. Read the `coroutines` engine first: the executor, the timers and the shared state (`worker_state`)
-//! are the same, and the functions have the same names. Three things differ, all because the kernel performs operations
-//! while the thread does something else:
+//! are the same, and the functions have the same names. Three things differ:
 //!
 //! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are passed by value.
 //!   Bytes that arrive are in a buffer of the ring, which the kernel chooses when they arrive ([`ring`]).
