@@ -1,8 +1,9 @@
 //! The `callbacks` engine: one thread, many sockets, and a table with the function to call on the next event of each.
 //!
-//! Nothing here blocks except [`Poller::wait`] and the short pause before it that coalesces wake-ups. Code that would have to wait stores its state in the table, together
-//! with the function that continues from there, and returns. When the kernel reports that the socket is ready, or a
-//! deadline passes, that function is called with the token, finds its state in the table, and continues.
+//! Nothing here blocks except [`Poller::wait`] and the short sleep before it that coalesces wake-ups. Code that would
+//! have to wait stores its state in the table, together with the function that continues from there, and returns. When
+//! the kernel reports that the socket is ready, or a deadline passes, the loop calls that function with the token of the
+//! entry. The function finds its state in the table and continues.
 //!
 //! This is cheap: a waiting fetch takes only its state, without a stack or a task. The drawback is readability. One
 //! function with local variables becomes several functions that share a struct. The code does not show the order in
@@ -193,9 +194,8 @@ impl Table {
             Ok(stream)
         };
         let evict = || {
-            let oldest = resources.pool().next_to_evict(|token| is_idle(entries, *token));
-            let idle = oldest.and_then(|slot| resources.pool().remove(slot));
-            idle.inspect(|token| remove(entries, alarms, *token)).is_some()
+            let evicted = resources.evict(|token| is_idle(entries, *token));
+            evicted.map(|token| remove(entries, alarms, token)).is_some()
         };
         match connecting.step(worker, open, socket::connected, evict) {
             ConnectStep::Wait(until) => {
@@ -282,12 +282,7 @@ impl Table {
         }
         let deadline = session.deadline();
         let deadline = if wanted.is_none() { deadline.min(now + session.pause_duration()) } else { deadline };
-        if session.free_capacity() == 0 {
-            // The session has no more room, so it leaves the pool.
-            if let Some(slot) = pooled.take() {
-                self.resources.pool().remove(slot);
-            }
-        } else if !self.add_to_pool(token, session, pooled, now) {
+        if !self.update_pool(token, session, pooled, now) {
             return self.close(token, *pooled);
         }
         self.put_state(token, State::Open(open), Self::drive);
@@ -301,21 +296,26 @@ impl Table {
         self.drive(token, Cause::Direct);
     }
 
-    /// Adds a session with room to the pool, unless it is there already. Returns whether the connection stays open.
-    fn add_to_pool(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
+    /// Adds a session with room to the pool, or removes one without room. Returns whether the connection stays open.
+    fn update_pool(&mut self, token: usize, session: &Session, pooled: &mut Option<SlotKey>, now: Time) -> bool {
+        if session.free_capacity() == 0 {
+            if let Some(slot) = pooled.take() {
+                self.resources.pool().remove(slot);
+            }
+            return true;
+        }
         // Nothing to add: the session is in the pool already, or it is closed and has no slot.
         let Some(slot) = session.slot().filter(|_| pooled.is_none()) else { return pooled.is_some() };
-        if !self.resources.may_keep(slot, now) {
-            return !session.is_idle();
+        let Self { resources, entries, alarms, .. } = self;
+        match resources.keep(slot, token, now, |token| is_idle(entries, *token)) {
+            Ok(evicted) => {
+                evicted.into_iter().for_each(|token| remove(entries, alarms, token));
+                *pooled = Some(slot);
+                true
+            }
+            // The pool does not accept the connection: it stays open while it has jobs.
+            Err(_) => !session.is_idle(),
         }
-        let Self { resources, entries, .. } = self;
-        let oldest = resources.next_to_evict_if_full(|token| is_idle(entries, *token));
-        if let Some(idle) = oldest.and_then(|slot| resources.pool().remove(slot)) {
-            self.remove(idle);
-        }
-        self.resources.pool().insert(slot, token);
-        *pooled = Some(slot);
-        true
     }
 
     /// Sends a visit to the keeper, or starts a job again.
@@ -385,10 +385,8 @@ impl Table {
     /// Closes idle connections while file descriptors are short: another worker may need them.
     fn evict_if_short(&mut self, now: Time) {
         let Self { resources, entries, alarms, .. } = self;
-        while let Some(slot) = resources.next_to_evict_if_short(now, |token| is_idle(entries, *token)) {
-            if let Some(token) = resources.pool().remove(slot) {
-                remove(entries, alarms, token);
-            }
+        while let Some(token) = resources.evict_if_short(now, |token| is_idle(entries, *token)) {
+            remove(entries, alarms, token);
         }
     }
 }

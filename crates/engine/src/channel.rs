@@ -1,8 +1,9 @@
 //! The channels between the keeper and a worker: [`JobQueue`] from the keeper, [`VisitSender`] to the keeper.
 //!
-//! Invariant: a lock is taken once per batch, never per job or per byte. The receiver is woken once per batch. Each
-//! engine sleeps in its own way, so each sets its own waker: a write to an eventfd, or a `Notify` of tokio. The
-//! `threads` engine waits on a condition variable of the queue.
+//! Invariant: a lock is taken once per batch, or once per pass of an engine's loop, and never per job or per byte. The
+//! receiver is woken once per batch. Each engine sleeps in its own way, so each sets its own waker: `callbacks` writes
+//! to an eventfd, and the engines with tasks wake their first task. The `threads` engine waits on a condition variable
+//! of the queue.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 

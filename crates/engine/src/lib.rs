@@ -3,6 +3,8 @@
 //! Reading order: [`worker`] (how an engine is structured), then the engines in the order of their history:
 //! [`threads`], [`callbacks`], [`coroutines`], [`tokio`], [`uring`]. They have the same functions in the same order:
 //! `run` receives jobs, `start` starts one job, `connect` runs the race between addresses, `drive` serves the session.
+//! The last three engines share what does not wait: `worker_state` receives and starts jobs, `task_slots` hands a job to
+//! the task of an open connection.
 
 pub mod callbacks;
 pub mod channel;
@@ -23,6 +25,7 @@ pub mod uring;
 pub mod wake_batcher;
 pub mod worker;
 pub mod worker_pool;
+mod worker_state;
 
 pub use channel::{JobQueue, StopMode, VisitSender};
 pub use clock::Clock;

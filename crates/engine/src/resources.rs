@@ -27,6 +27,11 @@ use crate::worker::{FileShortage, IdleLimit, Worker};
 pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The idle pool, file shortage and wake-up coalescing of one worker. `C` is the engine's handle for a connection.
+///
+/// The engines `threads` and `callbacks` evict with [`Resources::keep`] and [`Resources::evict`], which return the
+/// connection to close. A connection that belongs to a task can only be closed by that task. `TaskSlots` therefore asks
+/// for the slot to evict ([`Resources::next_to_evict_if_full`]), leaves the connection in the pool, and notifies its
+/// task.
 pub struct Resources<C> {
     pool: IdlePool<C>,
     idle_limit: IdleLimit,
@@ -44,7 +49,7 @@ impl<C> Resources<C> {
             idle_limit: worker.idle_limit.clone(),
             connecting: HashMap::new(),
             file_shortage: worker.file_shortage.clone(),
-            wake_batcher: WakeBatcher::default(),
+            wake_batcher: WakeBatcher::new(worker.clock),
             clock: worker.clock,
         }
     }
@@ -78,6 +83,35 @@ impl<C> Resources<C> {
         self.connecting.remove(&slot).unwrap_or_default()
     }
 
+    /// Adds a connection with room for a job to the pool. At the limit, another connection leaves the pool first. It is
+    /// returned, and the caller closes it. `Err` returns the connection that was not added ([`Resources::may_keep`]).
+    pub fn keep(
+        &mut self,
+        slot: SlotKey,
+        connection: C,
+        now: Time,
+        may_evict: impl Fn(&C) -> bool,
+    ) -> Result<Option<C>, C> {
+        if !self.may_keep(slot, now) {
+            return Err(connection);
+        }
+        let evicted = self.next_to_evict_if_full(may_evict).and_then(|oldest| self.pool.remove(oldest));
+        self.pool.insert(slot, connection);
+        Ok(evicted)
+    }
+
+    /// Takes the least recently used connection that may be evicted out of the pool. The caller closes it.
+    pub fn evict(&mut self, may_evict: impl Fn(&C) -> bool) -> Option<C> {
+        let oldest = self.pool.next_to_evict(may_evict)?;
+        self.pool.remove(oldest)
+    }
+
+    /// Like [`Resources::evict`], but only while file descriptors are short.
+    pub fn evict_if_short(&mut self, now: Time, may_evict: impl Fn(&C) -> bool) -> Option<C> {
+        let oldest = self.next_to_evict_if_short(now, may_evict)?;
+        self.pool.remove(oldest)
+    }
+
     /// Whether the pool accepts this connection: its slot is free, and file descriptors are not short.
     pub fn may_keep(&self, slot: SlotKey, now: Time) -> bool {
         !self.file_shortage.is_active(now) && self.pool.get(slot).is_none()
@@ -95,19 +129,19 @@ impl<C> Resources<C> {
 
     /// Records the end of a fetch while `in_flight` others are in progress.
     pub fn record_fetch(&mut self, visit: &Visit, in_flight: usize) {
-        self.wake_batcher.record_fetch(visit, in_flight, self.clock.now());
+        self.wake_batcher.record_fetch(visit, in_flight);
     }
 
     /// The handle that delays wake-ups, for engines that do not call [`Resources::before_wait`].
     pub fn wake_delay(&self) -> WakeDelay {
-        self.wake_batcher.wake_delay()
+        self.wake_batcher.wake_delay().clone()
     }
 
     /// Sleeps to coalesce wake-ups, unless a socket is already known to be ready. Then returns how long to wait for
     /// sockets: until the next deadline or the next check for a file shortage. `None`: without a limit.
     pub fn before_wait(&self, next_deadline: Time, is_ready: bool) -> Option<Duration> {
         if !is_ready {
-            self.wake_batcher.delay(self.clock, next_deadline);
+            self.wake_batcher.wake_delay().sleep(next_deadline);
         }
         let check_interval = (!self.pool.is_empty()).then_some(IDLE_CHECK_INTERVAL);
         self.clock.until(next_deadline).into_iter().chain(check_interval).min()

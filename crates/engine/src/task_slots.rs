@@ -58,8 +58,18 @@ impl TaskSlots {
         Self(RefCell::new(Resources::new(worker)))
     }
 
+    /// See [`Resources::wake_delay`].
     pub fn wake_delay(&self) -> WakeDelay {
         self.0.borrow().wake_delay()
+    }
+
+    /// The function that a runtime calls before its thread sleeps: it coalesces wake-ups. The runtime does not tell the
+    /// next deadline, which can therefore be late by the delay of at most two milliseconds.
+    pub fn before_sleep(&self) -> impl Fn() + Send + Sync + use<> {
+        let wake_delay = self.wake_delay();
+        move || {
+            wake_delay.sleep(Time::NEVER);
+        }
     }
 
     /// Records the end of a fetch while `in_flight` others are in progress.
@@ -97,8 +107,8 @@ impl TaskSlots {
         self.0.borrow_mut().end_connecting(slot)
     }
 
-    /// For the owner of a session that has room or is in the pool: ready when a job was handed over or the connection
-    /// was evicted. The first call adds the session to the pool and stores its slot in `pooled`.
+    /// For the owner of a session: ready when a job was handed over or the connection was evicted. The first call for a
+    /// session with room adds it to the pool and stores its slot in `pooled`.
     pub fn poll(
         &self,
         session: &Session,
@@ -106,6 +116,9 @@ impl TaskSlots {
         now: Time,
         cx: &Context<'_>,
     ) -> Poll<SlotEvent> {
+        if session.free_capacity() == 0 && pooled.is_none() {
+            return Poll::Pending;
+        }
         let (Some(key), Some(slot)) = (session.key(), session.slot()) else { return Poll::Pending };
         let mut resources = self.0.borrow_mut();
         if pooled.is_none() {

@@ -4,6 +4,11 @@
 //! backtrace shows all steps that led to an error. Every waiting fetch takes a stack and an entry in the kernel's
 //! scheduler, and the system limits the number of threads. State that the threads share is behind a lock.
 //!
+//! What differs from the other engines:
+//! - No thread reads from an idle connection, so `run` checks all of them at regular intervals.
+//! - A panic ends only one of the threads, so it is reported to the worker (`has_lost_job`).
+//! - Wake-ups are not coalesced, because each thread waits for one socket.
+//!
 //! Invariant: a thread has one job at a time, and so does a session here. The number of threads follows the number of
 //! jobs and is bounded only by the system.
 
@@ -26,7 +31,7 @@ use crate::channel::StopMode;
 use crate::connecting::{ConnectStep, Connecting};
 use crate::resources::{IDLE_CHECK_INTERVAL, Resources};
 use crate::socket;
-use crate::worker::Worker;
+use crate::worker::{Worker, lost_job_error};
 
 /// Stack size of a thread, in bytes: enough for a TLS handshake and the examination of a page. The memory is only
 /// reserved; pages of the stack that are never touched cost nothing.
@@ -40,7 +45,7 @@ const MAX_THREAD_IDLE: Duration = Duration::from_secs(10);
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
-    let state = WorkerState::new(worker);
+    let state = SharedState::new(worker);
     state.worker.report_ready();
     thread::scope(|scope| {
         let mut jobs = Vec::new();
@@ -58,11 +63,11 @@ pub fn run(worker: Worker) -> io::Result<()> {
             }
         }
     });
-    if state.lock().has_lost_job { Err(io::Error::other("a fault in Argiope: a job was lost")) } else { Ok(()) }
+    if state.lock().has_lost_job { Err(lost_job_error()) } else { Ok(()) }
 }
 
 /// The state that the threads share.
-struct WorkerState {
+struct SharedState {
     worker: Worker,
     locked: Mutex<Locked>,
     /// Signals that a job arrived, that the last job ended, or that the worker stops.
@@ -97,7 +102,7 @@ struct Transport {
 
 // anchor: threads-start
 /// Starts a job: on an idle thread, or on a new thread.
-fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, job: Box<Job>) {
+fn start<'scope>(state: &'scope SharedState, scope: &'scope Scope<'scope, '_>, job: Box<Job>) {
     let mut locked = state.lock();
     locked.jobs.push_back(job);
     locked.unfinished += 1;
@@ -127,7 +132,7 @@ fn start<'scope>(state: &'scope WorkerState, scope: &'scope Scope<'scope, '_>, j
 // end: threads-start
 
 /// The body of a thread: serves one job after the other.
-fn serve(state: &WorkerState) {
+fn serve(state: &SharedState) {
     let mut buffer = vec![0; BUFFER_SIZE];
     // Panics while a response is read are caught in the core. This catches all others.
     let result = catch_unwind(AssertUnwindSafe(|| while serve_once(state, &mut buffer) {}));
@@ -137,7 +142,7 @@ fn serve(state: &WorkerState) {
 }
 
 /// Waits for a job and serves it. Returns whether the thread continues.
-fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
+fn serve_once(state: &SharedState, buffer: &mut [u8]) -> bool {
     let Some(mut job) = state.next_job() else { return false };
     loop {
         let (transport, mut session) = match state.take_idle(job) {
@@ -165,7 +170,7 @@ fn serve_once(state: &WorkerState, buffer: &mut [u8]) -> bool {
 
 /// Runs the race between the host's addresses. Only here must a thread wait for several sockets at once, which a
 /// blocking call cannot do. So the sockets are non-blocking here, and `poll` waits for all of them.
-fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), Box<Visit>> {
+fn connect(state: &SharedState, job: Box<Job>) -> Result<(Transport, Session), Box<Visit>> {
     let worker = &state.worker;
     let mut connecting = Connecting::new(worker, job, state.now());
     let failure = loop {
@@ -197,7 +202,7 @@ fn connect(state: &WorkerState, job: Box<Job>) -> Result<(Transport, Session), B
 
 // anchor: threads-drive
 /// Does what the session needs until its job is done. The deadline becomes the socket's own timeout.
-fn drive(state: &WorkerState, mut stream: &TcpStream, session: &mut Session, buffer: &mut [u8]) -> Option<Completed> {
+fn drive(state: &SharedState, mut stream: &TcpStream, session: &mut Session, buffer: &mut [u8]) -> Option<Completed> {
     loop {
         let completed = session.finished(state.now());
         if completed.is_some() {
@@ -243,7 +248,7 @@ fn drive(state: &WorkerState, mut stream: &TcpStream, session: &mut Session, buf
 }
 // end: threads-drive
 
-impl WorkerState {
+impl SharedState {
     fn new(worker: Worker) -> Self {
         let locked = Locked {
             jobs: VecDeque::new(),
@@ -263,7 +268,7 @@ impl WorkerState {
     }
 
     fn lock(&self) -> MutexGuard<'_, Locked> {
-        // Nothing that can panic runs under this lock.
+        // After a panic under the lock the worker ends (`has_lost_job`), so the poisoning is ignored.
         self.locked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -324,17 +329,12 @@ impl WorkerState {
         let now = self.now();
         let mut locked = self.lock();
         let Locked { resources, open_sockets, .. } = &mut *locked;
-        match session.slot().filter(|slot| session.is_idle() && resources.may_keep(*slot, now)) {
-            Some(slot) => {
-                let oldest = resources.next_to_evict_if_full(|_| true).and_then(|slot| resources.pool().remove(slot));
-                if let Some((evicted, _)) = oldest {
-                    open_sockets.try_remove(evicted.key);
-                }
-                resources.pool().insert(slot, (transport, session));
-            }
-            None => {
-                open_sockets.try_remove(transport.key);
-            }
+        let kept = match session.slot().filter(|_| session.is_idle()) {
+            Some(slot) => resources.keep(slot, (transport, session), now, |_| true),
+            None => Err((transport, session)),
+        };
+        if let Some((closed, _)) = kept.unwrap_or_else(Some) {
+            open_sockets.try_remove(closed.key);
         }
     }
 
@@ -375,8 +375,8 @@ impl WorkerState {
     fn evict(&self) -> bool {
         let mut locked = self.lock();
         let Locked { resources, open_sockets, .. } = &mut *locked;
-        let oldest = resources.pool().next_to_evict(|_| true).and_then(|slot| resources.pool().remove(slot));
-        oldest.inspect(|(transport, _)| drop(open_sockets.try_remove(transport.key))).is_some()
+        let evicted = resources.evict(|_| true);
+        evicted.map(|(transport, _)| open_sockets.try_remove(transport.key)).is_some()
     }
 
     /// Waits for a limited time until no job is left. Returns whether none is left.

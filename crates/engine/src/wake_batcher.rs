@@ -30,7 +30,7 @@ const MIN_IN_FLIGHT: usize = 64;
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// Computes the delay from the response times of one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WakeBatcher {
     /// The time of the fastest response in the current window.
     fastest: Option<Duration>,
@@ -41,23 +41,30 @@ pub struct WakeBatcher {
 }
 
 /// Handle to the current delay, for the place where the worker goes to sleep.
-#[derive(Clone, Debug, Default)]
-pub struct WakeDelay(Arc<SharedDelay>);
+#[derive(Clone, Debug)]
+pub struct WakeDelay {
+    clock: Clock,
+    shared: Arc<SharedDelay>,
+}
 
 #[derive(Debug, Default)]
 struct SharedDelay {
     /// The delay in microseconds; zero if wake-ups are not coalesced.
     micros: AtomicU64,
-    /// When [`WakeDelay::delay`] last returned, in microseconds.
+    /// When [`WakeDelay::sleep`] last returned, in microseconds.
     last_call: AtomicU64,
 }
 
 impl WakeBatcher {
+    pub fn new(clock: Clock) -> Self {
+        Self { fastest: None, previous_fastest: None, window_start: Time::ZERO, delay: WakeDelay::none(clock) }
+    }
+
     /// Records the end of a fetch while `in_flight` others are in progress. The duration of a failed fetch is ignored:
     /// a refused connection, for example, fails much faster than a server responds.
-    pub fn record_fetch(&mut self, visit: &Visit, in_flight: usize, now: Time) {
+    pub fn record_fetch(&mut self, visit: &Visit, in_flight: usize) {
         let response_time = visit.facts.timings.total.filter(|_| visit.facts.error.is_none());
-        self.update_delay(response_time, in_flight, now);
+        self.update_delay(response_time, in_flight, self.delay.clock.now());
     }
 
     /// Adds a response time to the current window, and computes the delay from the fastest of the last two windows.
@@ -70,16 +77,11 @@ impl WakeBatcher {
         self.fastest = self.fastest.into_iter().chain(response_time).min();
         let fastest = self.fastest.into_iter().chain(self.previous_fastest).min();
         let delay = fastest.map_or(Duration::ZERO, |fastest| delay_for(fastest, in_flight));
-        self.delay.0.micros.store(u64::try_from(delay.as_micros()).unwrap_or(0), Ordering::Relaxed);
+        self.delay.shared.micros.store(u64::try_from(delay.as_micros()).unwrap_or(0), Ordering::Relaxed);
     }
 
-    pub fn wake_delay(&self) -> WakeDelay {
-        self.delay.clone()
-    }
-
-    /// See [`WakeDelay::delay`].
-    pub fn delay(&self, clock: Clock, next_deadline: Time) -> bool {
-        self.delay.delay(clock, next_deadline)
+    pub fn wake_delay(&self) -> &WakeDelay {
+        &self.delay
     }
 }
 
@@ -90,24 +92,29 @@ fn delay_for(fastest: Duration, in_flight: usize) -> Duration {
 }
 
 impl WakeDelay {
+    /// A delay of zero.
+    pub fn none(clock: Clock) -> Self {
+        Self { clock, shared: Arc::default() }
+    }
+
     /// Sleeps before the worker waits for sockets, but not past the next deadline. If the last call is longer ago than
     /// the delay, wake-ups are already rare enough, and this does not sleep. Returns whether it slept.
-    pub fn delay(&self, clock: Clock, next_deadline: Time) -> bool {
-        let micros = self.0.micros.load(Ordering::Relaxed);
+    pub fn sleep(&self, next_deadline: Time) -> bool {
+        let micros = self.shared.micros.load(Ordering::Relaxed);
         if micros == 0 {
             return false;
         }
-        let sleep_time = self.sleep_time(micros, clock.now(), next_deadline);
+        let sleep_time = self.sleep_time(micros, self.clock.now(), next_deadline);
         if let Some(sleep_time) = sleep_time {
             thread::sleep(sleep_time);
         }
-        self.0.last_call.store(clock.now().as_micros(), Ordering::Relaxed);
+        self.shared.last_call.store(self.clock.now().as_micros(), Ordering::Relaxed);
         sleep_time.is_some()
     }
 
     /// How long to sleep now; `None` if not at all.
     fn sleep_time(&self, micros: u64, now: Time, next_deadline: Time) -> Option<Duration> {
-        let since_last_call = now.as_micros().saturating_sub(self.0.last_call.load(Ordering::Relaxed));
+        let since_last_call = now.as_micros().saturating_sub(self.shared.last_call.load(Ordering::Relaxed));
         let sleep_time = Duration::from_micros(micros).min(next_deadline.since(now));
         (since_last_call < micros && !sleep_time.is_zero()).then_some(sleep_time)
     }
@@ -134,21 +141,22 @@ mod tests {
 
     #[test]
     fn the_worker_sleeps_for_the_delay_and_stores_its_end() {
-        let (clock, delay) = (Clock::start(), WakeDelay::default());
-        assert!(!delay.delay(clock, Time::NEVER), "there is no delay yet");
-        delay.0.micros.store(2_000, Ordering::Relaxed);
+        let clock = Clock::start();
+        let delay = WakeDelay::none(clock);
+        assert!(!delay.sleep(Time::NEVER), "there is no delay yet");
+        delay.shared.micros.store(2_000, Ordering::Relaxed);
         // A time in the future, so that no time has passed since then, however slow the machine is.
-        delay.0.last_call.store(u64::MAX, Ordering::Relaxed);
+        delay.shared.last_call.store(u64::MAX, Ordering::Relaxed);
         let before = clock.now();
-        assert!(delay.delay(clock, Time::NEVER));
+        assert!(delay.sleep(Time::NEVER));
         assert!(clock.now() >= before + MAX_DELAY);
-        assert!(delay.0.last_call.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
+        assert!(delay.shared.last_call.load(Ordering::Relaxed) >= before.as_micros() + 2_000);
     }
 
     #[test]
     fn a_worker_does_not_sleep_past_a_deadline_or_long_after_the_last_call() {
-        let delay = WakeDelay::default();
-        delay.0.last_call.store(1_000, Ordering::Relaxed);
+        let delay = WakeDelay::none(Clock::start());
+        delay.shared.last_call.store(1_000, Ordering::Relaxed);
         let sleep_time = |now, next| delay.sleep_time(2_000, at(now), next);
         assert_eq!(sleep_time(1_500, Time::NEVER), Some(Duration::from_millis(2)));
         assert_eq!(sleep_time(2_999, at(3_099)), Some(Duration::from_micros(100)), "no further than to the deadline");
@@ -158,11 +166,11 @@ mod tests {
 
     #[test]
     fn one_fast_response_ends_the_delay_for_a_while() {
-        let mut batcher = WakeBatcher::default();
-        let delay = batcher.wake_delay();
+        let mut batcher = WakeBatcher::new(Clock::start());
+        let delay = batcher.wake_delay().clone();
         let mut micros = |took: u64, millis: u64| {
             batcher.update_delay(Some(Duration::from_millis(took)), MIN_IN_FLIGHT, at(millis * 1_000));
-            delay.0.micros.load(Ordering::Relaxed)
+            delay.shared.micros.load(Ordering::Relaxed)
         };
         assert_eq!(micros(2_000, 2_000), 2_000);
         assert_eq!(micros(2_000, 3_500), 2_000);

@@ -7,8 +7,12 @@
 //!
 //! - `run`: takes jobs from the keeper until the worker must stop;
 //! - `start`: passes a job to a connection with room, or opens a new connection;
+//! - `serve`: calls `connect` and `drive`, one after the other (in `callbacks`, the table replaces this function);
 //! - `connect`: runs the race between the host's addresses ([`Connecting`](crate::connecting::Connecting));
 //! - `drive`: does the next step of the session, and waits for the socket, the deadline or the next job.
+//!
+//! The engines with tasks (`coroutines`, `tokio`, `uring`) share the code that receives and starts jobs, in
+//! `worker_state`.
 //!
 //! `drive` serves idle connections too. It then waits until the server closes the connection, the keep-alive deadline
 //! passes, or a job arrives.
@@ -19,6 +23,11 @@
 //! of its sessions has one job at a time, also with HTTP/2. Its idle connections have no thread. They are checked at
 //! regular intervals.
 //!
+//! A panic ends the worker, because the job that caused it has no visit and the crawl would wait for it forever. In the
+//! engines `callbacks`, `coroutines` and `uring`, a panic unwinds through the loop of the worker's thread. In `threads`
+//! it ends only one of many threads, and tokio catches the panics of tasks. So these two report a lost job to the
+//! worker.
+//!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!
 //! [`Session::free_capacity`]: argiope_core::http::session::Session::free_capacity
@@ -27,6 +36,7 @@
 //! [`StopMode::Now`](crate::StopMode::Now).
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -75,6 +85,11 @@ impl Worker {
                 .to_owned()
         });
     }
+}
+
+/// The error of a worker that has lost a job because of a panic.
+pub(crate) fn lost_job_error() -> io::Error {
+    io::Error::other("a fault in Argiope: a job was lost")
 }
 
 /// Whether the process has recently run out of file descriptors. All workers share them, so a worker closes its idle

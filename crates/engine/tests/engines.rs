@@ -1,11 +1,12 @@
 //! Tests of how each engine uses its sockets, from the side of the server. How pages are examined is tested elsewhere,
 //! because it does not depend on the engine.
 
+#[macro_use]
 mod kit;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener};
-use std::sync::{Barrier, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,25 +19,6 @@ use kit::{Bench, Server, job, job_at, page, rules};
 
 /// A timeout that no test reaches.
 const UNREACHED_TIMEOUT: Duration = Duration::from_secs(3_600);
-
-/// Generates every case for every engine.
-macro_rules! every_engine {
-    ($($case:ident)+) => {
-        every_engine!(tokio Tokio, $($case)+);
-        every_engine!(coroutines Coroutines, $($case)+);
-        every_engine!(callbacks Callbacks, $($case)+);
-        every_engine!(threads Threads, $($case)+);
-        every_engine!(uring Uring, $($case)+);
-    };
-    ($name:ident $kind:ident, $($case:ident)+) => {
-        mod $name {
-            $(#[test]
-            fn $case() {
-                super::$case(super::EngineKind::$kind);
-            })+
-        }
-    };
-}
 
 every_engine! {
     a_page_is_fetched
@@ -209,16 +191,24 @@ fn bodies_wait_for_the_budget(kind: EngineKind) {
 }
 
 fn draining_finishes_the_jobs_in_flight(kind: EngineKind) {
-    let server = Server::start(|_, stream| {
-        // Slow, so that the jobs are in flight when the pool is stopped.
-        thread::sleep(Duration::from_millis(400));
+    let (arrived, arrivals) = mpsc::channel();
+    // The five responses are sent when this thread waits too.
+    let release = Arc::new(Barrier::new(6));
+    let released = Arc::clone(&release);
+    let server = Server::start(move |_, stream| {
+        arrived.send(()).unwrap();
+        released.wait();
         page(stream, "x")
     });
     let mut bench = Bench::new(kind, rules(|_| {}));
     for lane in 0..5 {
         bench.send(job(lane, server.address, "/"));
     }
+    for _ in 0..5 {
+        arrivals.recv_timeout(Duration::from_secs(30)).unwrap();
+    }
     bench.pool.stop(StopMode::Drain);
+    release.wait();
     assert!(bench.pool.join().is_none());
     assert_eq!(bench.visits.try_iter().filter(|visit| visit.facts.status == Some(200)).count(), 5);
 }

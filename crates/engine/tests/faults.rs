@@ -1,6 +1,7 @@
 //! Panics of a worker are reported. A stop does not wait for a busy or dead worker.
 
 #[expect(dead_code, reason = "other tests use more of it")]
+#[macro_use]
 mod kit;
 
 use std::sync::{Arc, Mutex, mpsc};
@@ -20,36 +21,35 @@ fn pool(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync +
     (pool, server)
 }
 
+every_engine! {
+    a_panic_of_a_worker_ends_it_and_is_reported
+    an_immediate_stop_does_not_wait_for_a_busy_worker
+}
+
 /// A job that is lost to a panic has no visit, so the panic must be reported in another way.
-#[test]
-fn a_panic_of_a_worker_ends_it_and_is_reported() {
-    for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
-        let (mut pool, _server) = pool(kind, |_| panic!("a deliberate panic"));
-        let start = Instant::now();
-        while !pool.has_dead_worker() {
-            assert!(start.elapsed() < Duration::from_secs(30), "{kind}: the fault was not reported");
-            std::thread::yield_now();
-        }
-        pool.stop(StopMode::Now);
-        assert!(pool.join().is_some(), "{kind}");
+fn a_panic_of_a_worker_ends_it_and_is_reported(kind: EngineKind) {
+    let (mut pool, _server) = pool(kind, |_| panic!("a deliberate panic"));
+    let start = Instant::now();
+    while !pool.has_dead_worker() {
+        assert!(start.elapsed() < Duration::from_secs(30), "the fault was not reported");
+        std::thread::yield_now();
     }
+    pool.stop(StopMode::Now);
+    assert!(pool.join().is_some());
 }
 
 /// A worker that cannot be interrupted must not delay the stop.
-#[test]
-fn an_immediate_stop_does_not_wait_for_a_busy_worker() {
-    for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
-        let (busy_sender, busy) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let released = Mutex::new(released);
-        let (pool, _server) = pool(kind, move |visits| {
-            visits.clear();
-            let _ = busy_sender.send(());
-            // Blocks until the test drops the sender.
-            let _ = released.lock().map(|released| released.recv());
-        });
-        busy.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");
-        pool.shut_down(StopMode::Now);
-        drop(release);
-    }
+fn an_immediate_stop_does_not_wait_for_a_busy_worker(kind: EngineKind) {
+    let (busy_sender, busy) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let (pool, _server) = pool(kind, move |visits| {
+        visits.clear();
+        let _ = busy_sender.send(());
+        // Blocks until the test drops the sender.
+        let _ = released.lock().map(|released| released.recv());
+    });
+    busy.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");
+    pool.shut_down(StopMode::Now);
+    drop(release);
 }

@@ -3,10 +3,12 @@
 
 // Each test file uses a part of the kit.
 #[allow(dead_code)]
+#[macro_use]
 mod kit;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use argiope_engine::{EngineKind, StopMode};
@@ -17,7 +19,7 @@ const FETCHES: u32 = 300;
 /// The environment variable that makes [`serve`] run the server.
 const SERVER_VARIABLE: &str = "ARGIOPE_TEST_SERVES";
 
-/// The server. The test below starts this program again, as a child process that runs only this function. It returns at
+/// The server. Each test below starts this program again, as a child process that runs only this function. It returns at
 /// once if the test runner calls it.
 #[test]
 fn serve() {
@@ -45,8 +47,38 @@ impl Drop for KillOnDrop {
     }
 }
 
-#[test]
-fn fetches_wait_for_free_file_descriptors() {
+/// Lowers the limit on open files of this process. Dropping the value restores the limit.
+struct FileLimit {
+    before: Rlimit,
+    /// The limit applies to all threads, so the tests run one after the other.
+    _lock: MutexGuard<'static, ()>,
+}
+
+impl FileLimit {
+    /// The limit is unchanged until [`Self::lower`] is called.
+    fn lock() -> Self {
+        static LOCK: Mutex<()> = Mutex::new(());
+        let _lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        Self { before: getrlimit(Resource::Nofile), _lock }
+    }
+
+    fn lower(&self, files: u64) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(files), ..self.before }).unwrap();
+    }
+}
+
+impl Drop for FileLimit {
+    fn drop(&mut self) {
+        setrlimit(Resource::Nofile, self.before).unwrap();
+    }
+}
+
+every_engine! {
+    fetches_wait_for_free_file_descriptors
+}
+
+fn fetches_wait_for_free_file_descriptors(kind: EngineKind) {
+    let limit = FileLimit::lock();
     let mut server = Command::new(std::env::current_exe().unwrap());
     server
         .args(["--exact", "serve", "--nocapture"])
@@ -56,24 +88,19 @@ fn fetches_wait_for_free_file_descriptors() {
     let mut server = KillOnDrop(server.spawn().unwrap());
     let stderr = BufReader::new(server.0.stderr.take().unwrap());
     let address = stderr.lines().find_map(|line| line.unwrap().parse().ok()).expect("the server prints its address");
-    let before = getrlimit(Resource::Nofile);
-    for kind in EngineKind::ALL.into_iter().filter(|kind| kind.check().is_ok()) {
-        setrlimit(Resource::Nofile, before).unwrap();
-        let bench = Bench::new(kind, rules(|_| {}));
-        setrlimit(Resource::Nofile, Rlimit { current: Some(50), maximum: before.maximum }).unwrap();
-        for lane in 0..FETCHES {
-            bench.send(job(lane, address, "/"));
-        }
-        for _ in 0..FETCHES {
-            let visit = bench.visits.recv_timeout(Duration::from_secs(30));
-            let visit = visit.unwrap_or_else(|_| panic!("{kind}: a fetch was lost"));
-            assert_eq!(visit.facts.status, Some(200), "{kind}: {:?}", visit.facts.error);
-        }
-        let notices = bench.pool.notices();
-        // The sockets of the uring engine use no file descriptors of the process.
-        let is_short = kind != EngineKind::Uring;
-        assert_eq!(notices.len(), usize::from(is_short), "{kind}: {notices:?}");
-        assert!(notices.iter().all(|notice| notice.contains("ulimit")), "{kind}: {notices:?}");
-        bench.stop(StopMode::Now);
+    let bench = Bench::new(kind, rules(|_| {}));
+    limit.lower(50);
+    for lane in 0..FETCHES {
+        bench.send(job(lane, address, "/"));
     }
+    for _ in 0..FETCHES {
+        let visit = bench.visit();
+        assert_eq!(visit.facts.status, Some(200), "{:?}", visit.facts.error);
+    }
+    let notices = bench.pool.notices();
+    // The sockets of the uring engine use no file descriptors of the process.
+    let is_short = kind != EngineKind::Uring;
+    assert_eq!(notices.len(), usize::from(is_short), "{notices:?}");
+    assert!(notices.iter().all(|notice| notice.contains("ulimit")), "{notices:?}");
+    bench.stop(StopMode::Now);
 }

@@ -25,9 +25,7 @@ pub struct EngineComparison {
     pub web: SlowWeb,
     pub concurrency: usize,
     pub per_host: usize,
-    /// Fetches in flight for the memory measurement; `None` skips it. The JSON output has older names for this
-    /// field and for the switches in [`EngineResult`].
-    #[serde(rename = "weighed")]
+    /// Fetches in flight for the memory measurement; `None` skips it.
     pub memory_fetches: Option<usize>,
 }
 
@@ -42,9 +40,7 @@ pub struct EngineResult {
     pub cost: CrawlCost,
     /// Peak number of threads.
     pub threads: u64,
-    #[serde(rename = "waited")]
     pub voluntary_switches: u64,
-    #[serde(rename = "pushed")]
     pub involuntary_switches: u64,
     /// Peak memory with two different numbers of fetches in flight.
     pub memory: Option<MemorySlope>,

@@ -148,6 +148,12 @@ fn only_one_file_uses_epoll() {
 }
 
 #[test]
+fn only_one_file_uses_io_uring() {
+    assert_eq!(files_containing(&CRAWLER, "a10::"), ["crates/engine/src/uring/ring/mod.rs"]);
+    assert!(files_containing(&CRAWLER, "io_uring::").is_empty(), "io_uring is used through the crate a10");
+}
+
+#[test]
 fn at_most_one_file_uses_the_networking_of_tokio() {
     let files = files_containing(&CRAWLER, "tokio::net");
     assert!(files.len() <= 1, "tokio::net is named in {files:?}");

@@ -101,9 +101,8 @@ fn every_link_of_the_tour_has_a_target() {
     assert!(count > 20, "only {count} links");
 }
 
-/// Tests that the tour refers to, written `` `tests::name` ``.
-#[test]
-fn every_test_that_the_tour_names_exists() {
+/// All source files of the crates, joined.
+fn all_sources() -> String {
     let mut sources = String::new();
     let mut folders = vec![root().join("crates")];
     while let Some(folder) = folders.pop() {
@@ -116,6 +115,78 @@ fn every_test_that_the_tour_names_exists() {
             }
         }
     }
+    sources
+}
+
+/// The chapter without its blocks of code.
+fn prose(chapter: &str) -> String {
+    let mut is_code = false;
+    let lines = chapter.lines().filter(|line| {
+        let is_fence = line.starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The texts in backticks.
+fn backticked(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+fn is_word_char(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Names in the style of the code: `snake_case`, `CamelCase` and paths such as `Type::method`. A single lowercase word
+/// is not checked, because it may be a word of another language or a system call.
+#[test]
+fn every_name_in_the_text_of_the_tour_occurs_in_the_sources() {
+    let sources = all_sources();
+    let words: BTreeSet<&str> = sources.split(|c| !is_word_char(c)).collect();
+    let mut count = 0;
+    for path in chapters() {
+        let text = prose(&read(&path));
+        for name in backticked(&text) {
+            let is_name = name.chars().all(|c| is_word_char(c) || c == ':');
+            let is_of_code = name.contains("::") || name.contains('_') || name.starts_with(char::is_uppercase);
+            if is_name && is_of_code {
+                let is_known = name.split("::").all(|part| part == "tests" || words.contains(part));
+                assert!(is_known, "{}: the sources do not contain `{name}`", path.display());
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 30, "only {count} names");
+}
+
+/// Names with the file that defines them, written `` `name` in [file](path) ``.
+#[test]
+fn every_name_that_the_tour_finds_in_a_file_is_defined_there() {
+    let mut count = 0;
+    for path in chapters() {
+        let text = read(&path);
+        for (before, after) in text.match_indices("` in [").map(|(at, _)| text.split_at(at)) {
+            let name = before.rsplit(['`', ':']).next().unwrap_or_default();
+            let target = after.split("](").nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
+            let source = read(&path.parent().expect("a folder").join(target));
+            let is_defined = ["fn", "struct", "enum", "trait"].iter().any(|keyword| {
+                let definition = format!("{keyword} {name}");
+                source
+                    .match_indices(&definition)
+                    .any(|(at, _)| !source[at + definition.len()..].starts_with(is_word_char))
+            });
+            assert!(is_defined, "{}: {target} does not define {name}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 8, "only {count} names");
+}
+
+/// Tests that the tour refers to, written `` `tests::name` ``.
+#[test]
+fn every_test_that_the_tour_names_exists() {
+    let sources = all_sources();
     let mut count = 0;
     for path in chapters() {
         for name in read(&path).split("`tests::").skip(1).filter_map(|rest| rest.split('`').next()) {

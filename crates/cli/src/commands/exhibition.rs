@@ -350,7 +350,7 @@ fn show_chess() -> Result<(), String> {
         "The chess exhibition: {} boards, {} moves each, {} s for her move, {} s for theirs\n\n  \
          one game after the other   {:>9}\n  \
          from table to table        {:>9}   plus {} s for the last reply: her own moves are now the limit\n  \
-         a champion at every board  {:>9}   the opponents alone: the lower bound\n\n",
+         a champion at every board  {:>9}   as long as one game: the lower bound\n\n",
         polgar.boards,
         polgar.moves,
         polgar.champion.as_secs(),

@@ -129,7 +129,7 @@ impl<P: Park> Executor<P> {
             reactor: Rc::new(reactor),
             timers: Rc::default(),
             observer: RefCell::new(None),
-            wake_delay: RefCell::default(),
+            wake_delay: RefCell::new(WakeDelay::none(clock)),
         })
     }
 
@@ -301,7 +301,7 @@ impl<P: Park> Executor<P> {
         let has_ready_task = !self.queue.is_empty();
         if !has_ready_task {
             self.notify(TaskEvent::Sleeps);
-            self.wake_delay.borrow().delay(self.clock, self.timers.next());
+            self.wake_delay.borrow().sleep(self.timers.next());
         }
         let timeout = if has_ready_task { Some(Duration::ZERO) } else { self.clock.until(self.timers.next()) };
         self.reactor.park(timeout, &self.queue)?;
@@ -420,19 +420,3 @@ pub async fn yield_now() {
     .await;
 }
 // end: executor-yield
-
-/// The result of [`select`].
-pub enum Either<A, B> {
-    A(A),
-    B(B),
-}
-
-/// Waits for two futures at once. The first result wins, and the other future is dropped.
-pub async fn select<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> Either<A, B> {
-    let (mut a, mut b) = (pin!(a), pin!(b));
-    poll_fn(|cx| match a.as_mut().poll(cx) {
-        Poll::Ready(value) => Poll::Ready(Either::A(value)),
-        Poll::Pending => b.as_mut().poll(cx).map(Either::B),
-    })
-    .await
-}

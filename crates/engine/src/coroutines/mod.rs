@@ -3,24 +3,23 @@
 //! The `callbacks` engine stores explicitly where a fetch stopped and how it continues. Here the compiler generates
 //! this state: it is the coroutine. The code can be read from top to bottom, a connection is a local variable, and the
 //! cost is the same. Read [`executor`] first (what a task and a waker are), then [`reactor`] (how a socket wakes a
-//! task), [`queue`] (how the end of all work is detected), [`worker_state`] (how jobs arrive and visits are sent), then
-//! this file.
+//! task), `worker_state` (how jobs arrive and visits are sent), then this file.
 //!
 //! Between two `await`s nothing else runs on this thread. So shared state needs no locks: it may be borrowed freely as
 //! long as no borrow lives across an `await`. If one did, the `RefCell` would panic at once.
 //!
 //! Invariant: there is one coroutine per connection. While the connection is idle, its coroutine waits for a job.
 //!
-//! Shared with the `tokio` engine: [timers](crate::timers), and the hand-over of jobs to tasks (`task_slots`).
-//! Different: this engine waits for readiness and reads afterwards, and its errors say what the connection was doing
-//! ([`executor::Executor::set_mark`]).
+//! Shared on purpose with the engines `tokio` and `uring`: `worker_state` and `task_slots` (the hand-over of jobs to
+//! tasks), [timers](crate::timers), and the names and order of the functions in this file. What differs from `tokio`:
+//! - this engine waits for readiness and reads afterwards; a socket of tokio does both in one call;
+//! - its errors say what the connection was doing ([`executor::Executor::set_mark`]); tasks of tokio have no such mark;
+//! - a panic of a coroutine unwinds through the executor and ends the worker, so a lost job needs no flag.
 
 pub mod executor;
-pub mod queue;
 pub mod reactor;
 #[cfg(test)]
 mod tests;
-pub mod worker_state;
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
@@ -35,14 +34,13 @@ use argiope_core::visit::Visit;
 
 use crate::connecting::{ConnectStep, Connecting};
 use crate::epoll::Interest;
-use crate::resources::IDLE_CHECK_INTERVAL;
 use crate::socket;
 use crate::task_slots::SlotEvent;
 use crate::timers::Alarm;
 use crate::worker::{READ_BUFFER_SIZE, Worker};
+use crate::worker_state::{TaskRuntime, WorkerState, evict_on_shortage, receive};
 use executor::{Executor, TaskEvent, yield_now};
-use reactor::{Reactor, Socket};
-use worker_state::{ServeConnection, WorkerState, receive};
+use reactor::Socket;
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
@@ -56,15 +54,17 @@ pub fn run_observed(worker: Worker, observer: Option<impl Fn(TaskEvent) + 'stati
     if let Some(observer) = observer {
         executor.observe(observer);
     }
-    let state = Rc::new(WorkerState::new(worker, &executor));
-    executor.spawn(evict_on_shortage(Rc::clone(&state)));
+    let state = Rc::new(WorkerState::new(worker, Rc::clone(&executor)));
+    executor.set_wake_delay(state.slots.wake_delay());
+    executor.spawn(evict_on_shortage(Rc::clone(&state), executor.alarm()));
+    executor.set_mark("waiting for jobs");
     // Tasks that are unfinished when `receive` returns are dropped with their sockets.
-    executor.run(receive(state))
+    executor.run(receive(state))?
 }
 
-impl ServeConnection for Reactor {
-    fn serve(state: Rc<WorkerState<Self>>) -> impl Future<Output = ()> + 'static {
-        serve(state)
+impl TaskRuntime for Executor {
+    fn spawn_connection(state: &Rc<WorkerState<Self>>, job: Box<Job>) {
+        state.runtime.spawn(serve(Rc::clone(state), job));
     }
 }
 
@@ -79,10 +79,9 @@ struct Transport {
 // anchor: coroutines-serve
 /// The life of a connection: connect, then drive the session until it closes.
 ///
-/// A coroutine is as large as the largest state that it holds across an `await`. So large values are boxed here: the
-/// job, the fetch, and even the coroutine of the race, which ends long before the response arrives.
-async fn serve(state: Rc<WorkerState<Reactor>>) {
-    let job = state.work.get().await;
+/// A coroutine is as large as the largest state that it holds across an `await`. So large values are boxed: the job, the
+/// data of the session, and even the coroutine of the race, which ends long before the response arrives.
+async fn serve(state: Rc<WorkerState<Executor>>, job: Box<Job>) {
     let (mut transport, mut session) = match Box::pin(connect(&state, job)).await {
         Ok(connected) => connected,
         Err(visits) => return visits.into_iter().for_each(|visit| state.report(visit)),
@@ -93,19 +92,19 @@ async fn serve(state: Rc<WorkerState<Reactor>>) {
 // end: coroutines-serve
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Transport, Session), Vec<Box<Visit>>> {
-    state.executor.set_mark("connecting");
+async fn connect(state: &Rc<WorkerState<Executor>>, job: Box<Job>) -> Result<(Transport, Session), Vec<Box<Visit>>> {
+    state.runtime.set_mark("connecting");
     let worker = &state.worker;
-    let mut alarm = state.executor.alarm();
+    let mut alarm = state.runtime.alarm();
     let mut connecting = Connecting::new(worker, job, state.now());
-    let open = |address| Ok(Socket::new(socket::begin_connect(address)?, state.executor.reactor()));
+    let open = |address| Ok(Socket::new(socket::begin_connect(address)?, state.runtime.reactor()));
     let connected = |attempt: &Socket| attempt.try_io(socket::connected);
     loop {
         match connecting.step(worker, open, connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, socket) => {
                 let mut waiting = state.slots.end_connecting(connecting.slot());
                 let session = connecting.into_session(worker, peer, &mut waiting);
-                state.restart_all(waiting);
+                state.start_all(waiting);
                 let session = session.map_err(|visit| vec![visit])?;
                 return Ok((Transport { socket, alarm, pooled: None }, session));
             }
@@ -130,12 +129,9 @@ async fn connect(state: &Rc<WorkerState<Reactor>>, job: Box<Job>) -> Result<(Tra
 
 // anchor: coroutines-drive
 /// Does what the session needs until it closes. Every engine has this loop; here each wait is an `await`.
-async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, session: &mut Session) {
+async fn drive(state: &Rc<WorkerState<Executor>>, transport: &mut Transport, session: &mut Session) {
     loop {
-        state.deliver(session);
-        if session.free_capacity() == 0 {
-            state.leave_pool(&mut transport.pooled);
-        }
+        state.deliver(session, &mut transport.pooled);
         let waits_for = match session.step() {
             Step::Write(bytes) => match transport.socket.try_io(|mut stream| stream.write(bytes)) {
                 Ok(count) => {
@@ -151,7 +147,7 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
             },
             Step::Read => Interest::Readable,
             Step::Pause => {
-                state.executor.set_mark("paused");
+                state.runtime.set_mark("paused");
                 yield_now().await;
                 let until = session.deadline().min(state.now() + session.pause_duration());
                 poll_fn(|cx| transport.alarm.poll(until, state.now(), cx)).await;
@@ -178,7 +174,7 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
                 false
             }
             Event::Slot(SlotEvent::Job(job)) => {
-                state.accept(&mut transport.pooled, session, job);
+                state.accept(session, &mut transport.pooled, job);
                 false
             }
             Event::Slot(SlotEvent::Evicted) => return,
@@ -191,15 +187,6 @@ async fn drive(state: &Rc<WorkerState<Reactor>>, transport: &mut Transport, sess
 }
 // end: coroutines-drive
 
-/// Closes idle connections while file descriptors are short: another worker may need them.
-async fn evict_on_shortage(state: Rc<WorkerState<Reactor>>) {
-    state.executor.set_mark("checking for a file shortage");
-    loop {
-        state.executor.sleep(IDLE_CHECK_INTERVAL).await;
-        state.slots.evict_if_short(state.now());
-    }
-}
-
 /// The event that wakes a waiting connection.
 enum Event {
     /// The socket is ready.
@@ -211,7 +198,7 @@ enum Event {
     Slot(SlotEvent),
 }
 
-impl WorkerState<Reactor> {
+impl WorkerState<Executor> {
     fn poll_event(
         &self,
         transport: &mut Transport,
@@ -219,9 +206,7 @@ impl WorkerState<Reactor> {
         interest: Interest,
         cx: &Context<'_>,
     ) -> Poll<Event> {
-        if (session.free_capacity() > 0 || transport.pooled.is_some())
-            && let Poll::Ready(event) = self.slots.poll(session, &mut transport.pooled, self.now(), cx)
-        {
+        if let Poll::Ready(event) = self.slots.poll(session, &mut transport.pooled, self.now(), cx) {
             return Poll::Ready(Event::Slot(event));
         }
         match transport.socket.poll_ready(interest, cx) {
@@ -234,7 +219,7 @@ impl WorkerState<Reactor> {
     /// Reads available bytes and feeds them to the session. The buffer is needed only during this call, so the thread
     /// has one for all connections. Returns whether the buffer was filled.
     fn read(&self, transport: &Transport, session: &mut Session) -> bool {
-        let mut buffer = self.executor.reactor().buffer();
+        let mut buffer = self.runtime.reactor().buffer();
         match transport.socket.try_io(|mut stream| stream.read(&mut buffer)) {
             Ok(0) => session.closed(self.now()),
             Ok(count) => {
@@ -249,7 +234,7 @@ impl WorkerState<Reactor> {
 
     /// Marks what the connection waits for.
     fn mark_wait(&self, waits_for: Interest, session: &Session) {
-        self.executor.set_mark(match waits_for {
+        self.runtime.set_mark(match waits_for {
             Interest::Readable if session.is_idle() => "idle",
             Interest::Readable => "reading",
             Interest::Writable => "writing",
@@ -260,7 +245,7 @@ impl WorkerState<Reactor> {
     /// The failure of the connection, with the current mark in its message. The mark may have been set many awaits ago.
     fn io_failure(&self, error: &io::Error) -> Failure {
         let mut failure = socket::io_failure(error);
-        failure.message = format!("{} (while {})", failure.message, self.executor.mark()).into();
+        failure.message = format!("{} (while {})", failure.message, self.runtime.mark()).into();
         failure
     }
     // end: coroutines-failure

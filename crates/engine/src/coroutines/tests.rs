@@ -1,4 +1,4 @@
-//! Tests of the executor, the reactor and the queue of the `coroutines` engine.
+//! Tests of the executor and the reactor of the `coroutines` engine.
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 
 use super::executor::{Executor, SIZE_OF_TASK, TaskEvent, yield_now};
-use super::queue::JoinQueue;
 use super::reactor::Socket;
 use crate::Clock;
 
@@ -24,6 +23,13 @@ fn pair() -> (TcpStream, TcpStream) {
     let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     near.set_nonblocking(true).unwrap();
     (near, listener.accept().unwrap().0)
+}
+
+/// Waits until no task is left.
+async fn all_finished(executor: &Executor) {
+    while !executor.is_empty() {
+        yield_now().await;
+    }
 }
 
 /// Sets the flag when it is dropped.
@@ -44,20 +50,17 @@ fn the_run_ends_with_the_value_of_main() {
 fn tasks_alternate_at_every_yield() {
     let executor = executor();
     let log = Rc::new(RefCell::new(Vec::new()));
-    let unfinished = Rc::new(JoinQueue::default());
     for name in ["a", "b"] {
-        unfinished.put(());
         // `Rc` is not `Send`: these futures never leave their thread.
-        let (log, unfinished) = (Rc::clone(&log), Rc::clone(&unfinished));
+        let log = Rc::clone(&log);
         executor.spawn(async move {
             for step in 0..3 {
                 log.borrow_mut().push(format!("{name}{step}"));
                 yield_now().await;
             }
-            unfinished.done();
         });
     }
-    executor.run(unfinished.join()).unwrap();
+    executor.run(all_finished(&executor)).unwrap();
     assert_eq!(log.borrow().join(" "), "a0 b0 a1 b1 a2 b2");
 }
 
@@ -243,38 +246,6 @@ fn unawaited_bytes_do_not_keep_the_thread_busy() {
 }
 
 #[test]
-fn join_ends_when_all_items_are_done() {
-    let executor = executor();
-    let queue = Rc::new(JoinQueue::default());
-    // Each number below 4 puts two more: 1 + 2 + 4 + 8 + 16 items in total.
-    queue.put(0);
-    let seen = Rc::new(Cell::new(0));
-    for _ in 0..3 {
-        let (queue, seen) = (Rc::clone(&queue), Rc::clone(&seen));
-        executor.spawn(async move {
-            loop {
-                let depth = queue.get().await;
-                yield_now().await;
-                if depth < 4 {
-                    queue.put(depth + 1);
-                    queue.put(depth + 1);
-                }
-                seen.set(seen.get() + 1);
-                queue.done();
-            }
-        });
-    }
-    executor.run(queue.join()).unwrap();
-    assert_eq!((seen.get(), queue.unfinished()), (31, 0));
-    assert!(executor.is_empty(), "the three tasks were cancelled at the end of the run");
-}
-
-#[test]
-fn join_on_an_empty_queue_ends_at_once() {
-    executor().run(JoinQueue::<u8>::default().join()).unwrap();
-}
-
-#[test]
 fn a_mark_survives_later_awaits() {
     let executor = executor();
     let waits = Rc::new(RefCell::new(Vec::new()));
@@ -299,9 +270,7 @@ fn a_mark_survives_later_awaits() {
     executor
         .run(async move {
             handle.set_mark("main");
-            while !handle.is_empty() {
-                yield_now().await;
-            }
+            all_finished(&handle).await;
         })
         .unwrap();
     assert_eq!(*error.borrow(), "reset while reading");
@@ -315,4 +284,10 @@ fn a_waiting_task_is_small() {
     let executor = executor();
     let sleeping = async move { executor.sleep(Duration::from_secs(1)).await };
     assert!(size_of_val(&sleeping) <= 128, "{}", size_of_val(&sleeping));
+    // The next larger size class of the allocator is 224 bytes.
+    assert!(future_size(super::serve) <= 192, "{} bytes", future_size(super::serve));
+}
+
+fn future_size<A, B, F: Future>(_: impl FnOnce(A, B) -> F) -> usize {
+    size_of::<F>()
 }

@@ -1,16 +1,16 @@
 //! The `uring` engine: waits for completed operations (io_uring), not for readiness. Linux only.
 //!
-//! The other engines wait until a socket can be read, and then read it. This one submits the whole operation to the
+//! The engines on epoll wait until a socket can be read, and then read it. This one submits the whole operation to the
 //! kernel and waits for its result. One system call submits all operations that were queued since the last one and
-//! takes all results. Read the `coroutines` engine first: the executor, the timers and the shared state
-//! ([`worker_state`](crate::coroutines::worker_state)) are the same, and the functions have the same names. Three
-//! things differ, all because the kernel performs operations while the thread does something else:
+//! takes all results. Read the `coroutines` engine first: the executor, the timers and the shared state (`worker_state`)
+//! are the same, and the functions have the same names. Three things differ:
 //!
 //! - **Buffers.** Between submission and completion a buffer belongs to the kernel. So bytes to send are passed by value.
 //!   Bytes that arrive are in a buffer of the ring, which the kernel chooses when they arrive ([`ring`]).
 //! - **Cancelling.** Dropping a future does not end its operation. It only submits a cancellation, and the result may
 //!   still arrive. So a connection with a pending receive is shut down before it is dropped.
-//! - **Descriptors.** Sockets are entries in tables of the rings, so the limit on open files does not limit fetches.
+//! - **Descriptors.** Sockets are entries in tables of the rings, so the limit on open files does not limit fetches. For
+//!   the same reason, this engine does not evict idle connections when other sockets need file descriptors.
 //!
 //! Invariant: one coroutine per connection, and at most one pending receive per connection.
 
@@ -30,20 +30,21 @@ use argiope_core::{ErrorKind, Failure};
 
 use crate::connecting::{ConnectStep, Connecting};
 use crate::coroutines::executor::{Executor, yield_now};
-use crate::coroutines::worker_state::{ServeConnection, WorkerState, receive};
 use crate::socket;
 use crate::task_slots::SlotEvent;
 use crate::timers::Alarm;
 use crate::worker::Worker;
+use crate::worker_state::{TaskRuntime, WorkerState, receive};
 use ring::{Attempt, Connection, Rings, SocketReceiver};
 
 /// Runs a worker until it is told to stop.
 pub fn run(worker: Worker) -> io::Result<()> {
     let executor = Executor::with_reactor(worker.clock, Rings::new(worker.rules.concurrency)?);
     worker.report_ready();
-    let state = Rc::new(WorkerState::new(worker, &executor));
+    let state = Rc::new(WorkerState::new(worker, Rc::clone(&executor)));
+    executor.set_wake_delay(state.slots.wake_delay());
     // Tasks that are unfinished when `receive` returns are cancelled, and their sockets are closed with the ring.
-    executor.run(receive(state))
+    executor.run(receive(state))?
 }
 
 /// Whether this system has io_uring and allows it.
@@ -51,15 +52,19 @@ pub fn probe() -> io::Result<()> {
     Rings::new(1).map(drop)
 }
 
-impl ServeConnection for Rings {
-    fn serve(state: Rc<WorkerState<Self>>) -> impl Future<Output = ()> + 'static {
-        serve(state)
+impl TaskRuntime for Executor<Rings> {
+    fn spawn_connection(state: &Rc<WorkerState<Self>>, job: Box<Job>) {
+        // The memory of a coroutine has room for its arguments until it ends. So the job is not an argument of `serve`:
+        // it belongs to the race, which is boxed and ends early.
+        let own_state = Rc::clone(state);
+        let connecting = async move { (connect(&own_state, job).await, own_state) };
+        state.runtime.spawn(serve(Box::pin(connecting)));
     }
 }
 
 /// A connection that is being served. It is one struct, so that the coroutine holds only one reference while it waits.
 struct Serving<'a> {
-    state: Rc<WorkerState<Rings>>,
+    state: Rc<WorkerState<Executor<Rings>>>,
     receiver: SocketReceiver<'a>,
     session: Session,
     alarm: Alarm,
@@ -67,12 +72,14 @@ struct Serving<'a> {
     pooled: Option<SlotKey>,
 }
 
+/// A new connection with its session; the visits of the jobs if there is none.
+type Connected = Result<(Connection, Alarm, Session), Vec<Box<Visit>>>;
+
 /// The life of a connection: connect, then drive the session until it closes.
-async fn serve(state: Rc<WorkerState<Rings>>) {
-    let job = state.work.get().await;
-    let (connection, alarm, session) = match Box::pin(connect(&state, job)).await {
-        Ok(connected) => connected,
-        Err(visits) => return visits.into_iter().for_each(|visit| state.report(visit)),
+async fn serve(connecting: Pin<Box<impl Future<Output = (Connected, Rc<WorkerState<Executor<Rings>>>)>>>) {
+    let (connection, alarm, session, state) = match connecting.await {
+        (Ok((connection, alarm, session)), state) => (connection, alarm, session, state),
+        (Err(visits), state) => return visits.into_iter().for_each(|visit| state.report(visit)),
     };
     let mut serving = Serving { state, receiver: connection.receiver(), session, alarm, pooled: None };
     drive(&mut serving).await;
@@ -84,15 +91,12 @@ async fn serve(state: Rc<WorkerState<Rings>>) {
 }
 
 /// Runs the race between the host's addresses. Losing attempts are cancelled by being dropped.
-async fn connect(
-    state: &Rc<WorkerState<Rings>>,
-    job: Box<Job>,
-) -> Result<(Connection, Alarm, Session), Vec<Box<Visit>>> {
+async fn connect(state: &Rc<WorkerState<Executor<Rings>>>, job: Box<Job>) -> Connected {
     let worker = &state.worker;
-    let mut alarm = state.executor.alarm();
-    poll_fn(|cx| state.executor.reactor().poll_start(cx)).await;
+    let mut alarm = state.runtime.alarm();
+    poll_fn(|cx| state.runtime.reactor().poll_start(cx)).await;
     let mut connecting = Connecting::new(worker, job, state.now());
-    let open = |address| state.executor.reactor().connect(address);
+    let open = |address| state.runtime.reactor().connect(address);
     loop {
         match connecting.step(worker, open, Attempt::is_connected, || state.slots.evict()) {
             ConnectStep::Connected(peer, attempt) => {
@@ -102,7 +106,7 @@ async fn connect(
                     return Err(connecting.into_failures(worker, &failure, jobs));
                 };
                 let session = connecting.into_session(worker, peer, &mut jobs);
-                state.restart_all(jobs);
+                state.start_all(jobs);
                 let session = session.map_err(|visit| vec![visit])?;
                 return Ok((connection, alarm, session));
             }
@@ -129,10 +133,7 @@ async fn connect(
 /// is woken when the operation is complete.
 async fn drive(serving: &mut Serving<'_>) {
     loop {
-        serving.state.deliver(&mut serving.session);
-        if serving.session.free_capacity() == 0 {
-            serving.state.leave_pool(&mut serving.pooled);
-        }
+        serving.state.deliver(&mut serving.session, &mut serving.pooled);
         match serving.session.step() {
             Step::Write(bytes) => {
                 let bytes = bytes.to_vec();
@@ -158,7 +159,7 @@ async fn drive(serving: &mut Serving<'_>) {
                 poll_fn(|cx| Poll::Ready(serving.poll_received(cx).is_ready())).await;
                 serving.session.expire(serving.state.now());
             }
-            Event::Slot(SlotEvent::Job(job)) => serving.state.accept(&mut serving.pooled, &mut serving.session, job),
+            Event::Slot(SlotEvent::Job(job)) => serving.state.accept(&mut serving.session, &mut serving.pooled, job),
             Event::Slot(SlotEvent::Evicted) => return,
         }
     }
@@ -167,7 +168,7 @@ async fn drive(serving: &mut Serving<'_>) {
 
 /// Sends bytes of the session. The receive of the response is submitted in the same system call.
 async fn send(serving: &mut Serving<'_>, bytes: Vec<u8>) {
-    let Serving { state, receiver, session, alarm, .. } = serving;
+    let Serving { state, receiver, session, alarm, pooled } = serving;
     let mut sending = receiver.connection().send(bytes);
     loop {
         let sent = poll_fn(|cx| {
@@ -192,7 +193,7 @@ async fn send(serving: &mut Serving<'_>, bytes: Vec<u8>) {
             return session.broke(Failure::new(ErrorKind::Reset, "the peer did not read the request in time"));
         }
         // One of several streams has expired; the bytes being sent belong to all of them.
-        state.deliver(session);
+        state.deliver(session, pooled);
         yield_now().await;
     }
 }
@@ -220,9 +221,7 @@ enum Event {
 impl Serving<'_> {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let Self { state, session, pooled, .. } = self;
-        if (session.free_capacity() > 0 || pooled.is_some())
-            && let Poll::Ready(event) = state.slots.poll(session, pooled, state.now(), cx)
-        {
+        if let Poll::Ready(event) = state.slots.poll(session, pooled, state.now(), cx) {
             return Poll::Ready(Event::Slot(event));
         }
         match self.poll_received(cx) {
@@ -258,6 +257,7 @@ mod tests {
     #[test]
     fn a_waiting_connection_is_small() {
         // The next larger size class of the allocator is 224 bytes.
-        assert!(future_size(serve) <= 192, "{} bytes", future_size(serve));
+        let served = |connecting: Pin<Box<std::future::Pending<_>>>| serve(connecting);
+        assert!(future_size(served) <= 192, "{} bytes", future_size(served));
     }
 }

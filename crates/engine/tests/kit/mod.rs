@@ -13,6 +13,26 @@ use argiope_core::visit::Visit;
 use argiope_core::{Link, Url};
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 
+/// Generates every case for every engine, in a module with the name of the engine. `./test` skips `uring` where io_uring is
+/// missing.
+macro_rules! every_engine {
+    ($($case:ident)+) => {
+        every_engine!(tokio Tokio, $($case)+);
+        every_engine!(coroutines Coroutines, $($case)+);
+        every_engine!(callbacks Callbacks, $($case)+);
+        every_engine!(threads Threads, $($case)+);
+        every_engine!(uring Uring, $($case)+);
+    };
+    ($name:ident $kind:ident, $($case:ident)+) => {
+        mod $name {
+            $(#[test]
+            fn $case() {
+                super::$case(argiope_engine::EngineKind::$kind);
+            })+
+        }
+    };
+}
+
 /// A running worker pool and its visits.
 pub struct Bench {
     pub pool: WorkerPool,

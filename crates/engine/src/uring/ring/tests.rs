@@ -9,7 +9,6 @@ use std::thread;
 use super::*;
 use crate::Clock;
 use crate::coroutines::executor::{Executor, yield_now};
-use crate::coroutines::queue::JoinQueue;
 
 fn executor(connections: usize) -> Rc<Executor<Rings>> {
     Executor::with_reactor(Clock::start(), Rings::new(connections).unwrap())
@@ -219,24 +218,25 @@ fn the_end_of_a_worker_cancels_its_pending_receives() {
     // More than fit into the queue at once, in two rings.
     let executor = executor(2 * SUBMISSIONS as usize);
     let rings = Rc::clone(executor.reactor());
-    let started = Rc::new(JoinQueue::<()>::default());
+    let started = Rc::new(Cell::new(0));
     let main = async {
         let (connections, streams) = connect_all(&rings, &listener, 3 * SUBMISSIONS as usize).await;
         for connection in connections {
             let started = Rc::clone(&started);
-            started.add_unfinished();
             executor.spawn(async move {
                 let (mut receiver, mut is_started) = (connection.receiver(), false);
                 let received = poll_fn(|cx| {
                     if !std::mem::replace(&mut is_started, true) {
-                        started.done();
+                        started.set(started.get() + 1);
                     }
                     receiver.poll(cx)
                 });
                 let _ = received.await;
             });
         }
-        started.join().await;
+        while started.get() < streams.len() {
+            yield_now().await;
+        }
         streams
     };
     // Every connection is closed: a pending receive would keep it open. The rings still exist; dropping them would
@@ -255,14 +255,12 @@ fn a_burst_larger_than_the_buffers_is_received_with_few_polls() {
     let executor = executor(count);
     let rings = Rc::clone(executor.reactor());
     let polls = Rc::new(Cell::new(0));
-    let queue = Rc::new(JoinQueue::<()>::default());
     let all = async {
         let (connections, mut streams) = connect_all(&rings, &listener, count).await;
         // All bytes have arrived when the first receive starts.
         streams.iter_mut().for_each(|stream| stream.write_all(b"x").unwrap());
         for connection in connections {
-            let (polls, queue) = (Rc::clone(&polls), Rc::clone(&queue));
-            queue.add_unfinished();
+            let polls = Rc::clone(&polls);
             executor.spawn(async move {
                 let mut receiver = connection.receiver();
                 let received = poll_fn(|cx| {
@@ -270,10 +268,11 @@ fn a_burst_larger_than_the_buffers_is_received_with_few_polls() {
                     receiver.poll(cx)
                 });
                 assert_eq!(received.await.unwrap().as_slice(), b"x");
-                queue.done();
             });
         }
-        queue.join().await;
+        while !executor.is_empty() {
+            yield_now().await;
+        }
     };
     executor.run(all).unwrap();
     // If all waiting tasks were woken for each set of free buffers, there would be ten polls per receive.
