@@ -21,7 +21,7 @@ use crate::records::ReadError;
 use crate::report::detail::{self, MAX_GROUP_URLS};
 use crate::report_page::{self, ReportPage};
 use crate::screen::wording;
-use argiope_core::output::escape::visible;
+use argiope_core::output::escape::{json_line, visible};
 use serde_json::{Value, json};
 
 /// Maximum number of entries of the most important lists, unless all are printed (`-vv`, `argiope report`).
@@ -52,9 +52,9 @@ pub struct ReportArgs {
 
 /// Prints the report, or writes it in another form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
-    let write_output = |text: String| match &args.html {
+    let write_output = |text: &[u8]| match &args.html {
         Some(file) if file != Path::new("-") => AtomicFile::write(file, text),
-        _ => standard_output::write(text.as_bytes()),
+        _ => standard_output::write(text),
     };
     if let Some(group) = args.list.as_deref().filter(|group| !detail::is_group(group)) {
         return Err(UsageError(format!("--list {group}: there is no such group; --help lists the groups")));
@@ -62,13 +62,14 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     let written = if let Some(group) = &args.list {
         print_group(&args.directory, group)
     } else if args.html.is_some() {
-        html_page(&args.directory).and_then(|page| Ok(write_output(page)?))
+        html_page(&args.directory).and_then(|page| Ok(write_output(page.as_bytes())?))
     } else if args.json {
-        json_document(&args.directory).and_then(|document| Ok(write_output(format!("{document}\n"))?))
+        json_document(&args.directory).and_then(|document| Ok(write_output(&json_line(&document))?))
     } else {
         CrawlReport::from_directory(&args.directory).and_then(|report| {
             let links = LinkFacts::of_directory(&args.directory)?;
-            Ok(write_output(render(&report, true) + &render_links(&links))?)
+            let text = render(&report, true) + &render_links(&links);
+            Ok(write_output(text.as_bytes())?)
         })
     };
     let why = match written {
