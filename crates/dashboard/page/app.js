@@ -137,7 +137,7 @@ function showHosts(hosts) {
     const cap = host.rate_cap === undefined ? "" : `; at most ${short.format(host.rate_cap)} a second`;
     put(cells[3], `${host.width_reason}${cap}`);
     put(cells[4], whole.format(host.queued));
-    put(cells[5], host.typical_seconds === undefined ? "–" : formatDuration(host.typical_seconds));
+    put(cells[5], host.mean_ttfb_seconds === undefined ? "–" : formatDuration(host.mean_ttfb_seconds));
     const wait = host.next_in_seconds > 0 ? `, ${formatDuration(host.next_in_seconds)}` : "";
     put(cells[6], host.reason ? `${WAITS[host.reason] ?? host.reason}${wait}` : "");
     let button = cells[7].firstChild;

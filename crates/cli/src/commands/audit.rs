@@ -185,7 +185,7 @@ pub fn json_document(audit: &Audit) -> Value {
                 "severity": kind.severity.as_str(),
                 "title": kind.title,
                 "explanation": kind.why,
-                "mend": kind.fix,
+                "fix": kind.fix,
                 "total": total,
                 "pages": pages,
             })

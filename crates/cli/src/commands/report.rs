@@ -166,7 +166,7 @@ fn sitemaps_value(report: &CrawlReport) -> Value {
     let sitemaps: Vec<Value> = report
         .sitemaps
         .iter()
-        .map(|sitemap| json!({ "url": sitemap.url, "fault": sitemap.words(), "used": sitemap.is_used }))
+        .map(|sitemap| json!({ "url": sitemap.url, "fault": sitemap.description(), "used": sitemap.is_used }))
         .collect();
     json!({ "total": report.sitemaps_total, "first": sitemaps })
 }
@@ -474,7 +474,7 @@ fn append_sitemaps(text: &mut String, report: &CrawlReport, max_entries: usize) 
     }
     let _ = writeln!(text, "\nSitemaps with faults ({})", wording::count(report.sitemaps_total));
     for sitemap in report.sitemaps.iter().take(max_entries) {
-        let _ = writeln!(text, "  {}: {}", visible(&sitemap.url), visible(&sitemap.words()));
+        let _ = writeln!(text, "  {}: {}", visible(&sitemap.url), visible(&sitemap.description()));
     }
     append_omitted_entries(text, report.sitemaps_total, report.sitemaps.len().min(max_entries));
 }

@@ -347,10 +347,10 @@ impl CrawlReport {
             count_up(&mut self.types, kind, MAX_TYPES);
         }
         if let Some(total) = page.total {
-            self.slowest.offer(total, page.url);
+            self.slowest.add(total, page.url);
         }
         if page.bytes_body > 0 {
-            self.largest.offer(page.bytes_body, page.url);
+            self.largest.add(page.bytes_body, page.url);
         }
         if let Some(digest) = page.digest.filter(|_| is_success && page.bytes_body > 0) {
             self.duplicates.add(digest, page.url);
