@@ -21,6 +21,8 @@ pub struct Status {
     /// Time since this run began.
     #[serde(rename = "elapsed_seconds", with = "seconds")]
     pub elapsed: Duration,
+    /// URLs that this run requested and settled. URLs whose host was not contacted are not included.
+    pub pages: u64,
     /// URLs that this run settled, by outcome.
     pub outcomes: OutcomeCounts,
     /// Responses with a status of 1xx, 2xx, 3xx, 4xx, and 5xx or above.
@@ -220,11 +222,6 @@ impl OutcomeCounts {
         self.0.iter().sum()
     }
 
-    /// URLs that were requested: all except those that robots.txt forbids or that were refused.
-    pub fn fetched(&self) -> u64 {
-        self.total() - self.get(Outcome::Robots) - self.get(Outcome::Refused)
-    }
-
     /// Outcomes with a count above zero, in the order of the record format.
     pub fn iter(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL.iter().map(|outcome| (*outcome, self.get(*outcome))).filter(|(_, count)| *count > 0)
@@ -299,8 +296,7 @@ mod tests {
         for outcome in Outcome::ALL {
             outcomes.add(*outcome);
         }
-        let (all, without_robots_and_refused) = (7, 5);
-        assert_eq!((outcomes.total(), outcomes.fetched()), (all, without_robots_and_refused));
+        assert_eq!(outcomes.total(), 7);
         assert!(outcomes.iter().all(|(_, count)| count == 1));
         let one: OutcomeCounts = [(Outcome::Robots, 3)].into_iter().collect();
         assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);

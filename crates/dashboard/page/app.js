@@ -60,9 +60,8 @@ function show(next) {
   byId("resume").disabled = status.state !== "paused";
   byId("stop").disabled = status.state === "draining";
   const { outcomes } = status;
-  const pages = OUTCOMES.reduce((sum, [key]) => sum + outcomes[key], 0) - outcomes.robots - outcomes.refused;
   setText("elapsed", formatClock(status.elapsed_seconds));
-  setText("pages", whole.format(pages));
+  setText("pages", whole.format(status.pages));
   setText("speed", short.format(status.pages_per_second));
   setText("in-flight", whole.format(status.in_flight));
   setText("queued", whole.format(status.queued));

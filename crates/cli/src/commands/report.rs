@@ -125,7 +125,7 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "running": report.is_running,
         "end": report.end.as_str(),
         "seconds": report.elapsed.as_secs_f64(),
-        "pages": report.outcomes.fetched(),
+        "pages": report.pages,
         "pages_per_second": report.pages_per_second(),
         "queued": report.queued,
         "broken": report.broken_total,
@@ -399,14 +399,14 @@ pub fn headline(report: &CrawlReport) -> String {
         End::Stopped => "Stopped on request",
         _ => "Interrupted",
     };
-    let hosts = report.hosts.len() as u64;
+    let hosts = report.hosts.values().filter(|totals| totals.pages > 0).count() as u64;
     // Hosts beyond the limit of `report.hosts` are not counted separately.
     let more_than = if report.other_hosts.pages > 0 { "more than " } else { "" };
     let _ = writeln!(
         text,
         "{verb} after {}: {} from {more_than}{}, {}, {} pages/s",
         wording::span(report.elapsed),
-        wording::plural(report.outcomes.fetched(), "page"),
+        wording::plural(report.pages, "page"),
         wording::plural(hosts, "host"),
         wording::bytes(report.bytes_wire),
         wording::rate(report.pages_per_second()),
@@ -610,16 +610,16 @@ fn append_hosts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     hosts.sort_by_key(|(host, totals)| (std::cmp::Reverse(totals.pages), *host));
     let _ = writeln!(text, "\nHosts ({})", wording::count(hosts.len() as u64));
     for (host, totals) in hosts.iter().take(max_entries) {
-        let mean = totals.time.checked_div(u32::try_from(totals.pages).unwrap_or(u32::MAX)).unwrap_or(Duration::ZERO);
+        let mean = totals.time.checked_div(u32::try_from(totals.pages).unwrap_or(u32::MAX));
+        let mean = mean.map(|mean| format!(", {} a page", wording::span(mean))).unwrap_or_default();
         let broken =
             if totals.broken > 0 { format!(", {} broken", wording::count(totals.broken)) } else { String::new() };
         let _ = writeln!(
             text,
-            "  {:>8}  {}  {}, {} a page{broken}",
+            "  {:>8}  {}  {}{mean}{broken}",
             wording::count(totals.pages),
             visible(host),
             wording::bytes(totals.bytes),
-            wording::span(mean),
         );
     }
     append_omitted_entries(text, hosts.len() as u64, hosts.len().min(max_entries));
