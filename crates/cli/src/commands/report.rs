@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use crate::report::{
     BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, LinkFacts, PageSummary, RootProblem,

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::report::Backlinks;
 use argiope_core::{ErrorKind, Failure, Truncated};
 
