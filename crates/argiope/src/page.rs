@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::words::in_words;
+use crate::words::reworded;
 
 /// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///
@@ -47,7 +47,7 @@ impl Page {
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
         if let Some(failure) = &mut visit.facts.error
-            && let Cow::Owned(message) = in_words(&failure.message)
+            && let Cow::Owned(message) = reworded(&failure.message)
         {
             failure.message = message.into();
         }

@@ -44,7 +44,7 @@ const SETTINGS: [&str; 24] = [
 
 /// The error in the words of the library.
 pub(crate) fn in_library_words(error: Error) -> Error {
-    error.reworded(|text| in_words(text).into_owned(), setting)
+    error.reworded(|text| reworded(text).into_owned(), setting)
 }
 
 /// The name of a setting in the library.
@@ -54,7 +54,7 @@ fn setting(key: &'static str) -> &'static str {
 }
 
 /// A message with the names of settings in place of flags. Text in backquotes is a command line, which is not changed.
-pub(crate) fn in_words(text: &str) -> Cow<'_, str> {
+pub(crate) fn reworded(text: &str) -> Cow<'_, str> {
     if !text.contains("--") && !text.contains("same command") {
         return Cow::Borrowed(text);
     }
@@ -111,7 +111,7 @@ mod tests {
             ("a -- b", "a -- b"),
             ("nothing to change", "nothing to change"),
         ] {
-            assert_eq!(in_words(before), after);
+            assert_eq!(reworded(before), after);
         }
         assert_eq!((setting("max-pages"), setting("out"), setting("rate")), ("max_pages", "directory", "rate"));
     }

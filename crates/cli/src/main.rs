@@ -8,7 +8,6 @@ mod diff;
 mod explain;
 mod export;
 mod flags;
-mod markup;
 mod records;
 mod report;
 mod report_page;

@@ -147,7 +147,8 @@ fn text_csv_and_markdown_list_the_findings() {
     let gone = format!("{root}broken-link/gone");
     for format in ["text", "csv", "markdown"] {
         let output = argiope(folder.path(), &["audit", "d.crawl", "--format", format]);
-        let shown = text(&output.stdout);
+        // Markdown shows URLs as text and not as links.
+        let shown = text(&output.stdout).replace(":&#47;/", "://");
         assert!(shown.contains("broken-link") && shown.contains(&gone), "{format}: {shown}");
     }
     let only =

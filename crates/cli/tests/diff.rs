@@ -78,12 +78,32 @@ fn all_members_of_a_new_redirect_loop_are_newly_broken() {
     assert_eq!(listed, ["/a", "/b", "/c"]);
 }
 
+/// A scheduled job always runs the same command. Its first run has nothing to compare with.
+#[test]
+fn the_first_run_of_a_recrawl_has_no_newly_broken_links() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_web, root) = changing_site();
+    let command = ["crawl", &root, "-d", "d.crawl", "-q", "--max-tries", "1", "--recrawl", "--fail-on", "new-broken"];
+    for code in [0, 3] {
+        let output = argiope(folder.path(), &command);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+    }
+}
+
 #[test]
 fn the_last_two_rounds_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_web, root) = changing_site();
     let crawl = ["crawl", &root, "-d", "d.crawl", "-q", "--max-tries", "1"];
     assert_eq!(argiope(folder.path(), &crawl).status.code(), Some(0));
+    // With a single round there is nothing to compare with, so the command could never exit with 3.
+    for directory in ["d.crawl", "other.crawl"] {
+        let single = ["crawl", &root, "-d", directory, "--fail-on", "new-broken"];
+        let output = argiope(folder.path(), &single);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("there is none; add --recrawl"), "{output:?}");
+    }
+    assert!(!folder.path().join("other.crawl").exists(), "a usage error creates no directory");
     let once = argiope(folder.path(), &["diff", "d.crawl"]);
     assert_eq!(once.status.code(), Some(2));
     assert!(text(&once.stderr).contains("d.crawl has been crawled once"), "{once:?}");

@@ -21,6 +21,8 @@ pub struct Status {
     /// Time since this run began.
     #[serde(rename = "elapsed_seconds", with = "seconds")]
     pub elapsed: Duration,
+    /// URLs that this run requested and settled. URLs whose host was not contacted are not included.
+    pub pages: u64,
     /// URLs that this run settled, by outcome.
     pub outcomes: OutcomeCounts,
     /// Responses with a status of 1xx, 2xx, 3xx, 4xx, and 5xx or above.
@@ -154,7 +156,12 @@ pub struct HostStatus {
     pub spacing: Duration,
     pub queued: u64,
     /// The moving average of the time to the first byte; none before the first response.
-    #[serde(rename = "typical_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "mean_ttfb_seconds",
+        alias = "typical_seconds",
+        with = "optional_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub mean_ttfb: Option<Duration>,
     /// Why no request starts now, if none does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,11 +220,6 @@ impl OutcomeCounts {
 
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
-    }
-
-    /// URLs that were requested: all except those that robots.txt forbids or that were refused.
-    pub fn fetched(&self) -> u64 {
-        self.total() - self.get(Outcome::Robots) - self.get(Outcome::Refused)
     }
 
     /// Outcomes with a count above zero, in the order of the record format.
@@ -294,8 +296,7 @@ mod tests {
         for outcome in Outcome::ALL {
             outcomes.add(*outcome);
         }
-        let (all, without_robots_and_refused) = (7, 5);
-        assert_eq!((outcomes.total(), outcomes.fetched()), (all, without_robots_and_refused));
+        assert_eq!(outcomes.total(), 7);
         assert!(outcomes.iter().all(|(_, count)| count == 1));
         let one: OutcomeCounts = [(Outcome::Robots, 3)].into_iter().collect();
         assert_eq!(one.iter().collect::<Vec<_>>(), [(Outcome::Robots, 3)]);

@@ -60,9 +60,8 @@ function show(next) {
   byId("resume").disabled = status.state !== "paused";
   byId("stop").disabled = status.state === "draining";
   const { outcomes } = status;
-  const pages = OUTCOMES.reduce((sum, [key]) => sum + outcomes[key], 0) - outcomes.robots - outcomes.refused;
   setText("elapsed", formatClock(status.elapsed_seconds));
-  setText("pages", whole.format(pages));
+  setText("pages", whole.format(status.pages));
   setText("speed", short.format(status.pages_per_second));
   setText("in-flight", whole.format(status.in_flight));
   setText("queued", whole.format(status.queued));
@@ -137,7 +136,7 @@ function showHosts(hosts) {
     const cap = host.rate_cap === undefined ? "" : `; at most ${short.format(host.rate_cap)} a second`;
     put(cells[3], `${host.width_reason}${cap}`);
     put(cells[4], whole.format(host.queued));
-    put(cells[5], host.typical_seconds === undefined ? "–" : formatDuration(host.typical_seconds));
+    put(cells[5], host.mean_ttfb_seconds === undefined ? "–" : formatDuration(host.mean_ttfb_seconds));
     const wait = host.next_in_seconds > 0 ? `, ${formatDuration(host.next_in_seconds)}` : "";
     put(cells[6], host.reason ? `${WAITS[host.reason] ?? host.reason}${wait}` : "");
     let button = cells[7].firstChild;

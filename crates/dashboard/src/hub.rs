@@ -144,7 +144,7 @@ impl Hub {
         }
         samples.push_back(HistorySample {
             at_seconds,
-            pages: status.outcomes.fetched(),
+            pages: status.pages,
             pages_per_second: status.pages_per_second,
             bytes_per_second: status.bytes_per_second,
             in_flight: status.in_flight,

@@ -287,10 +287,16 @@ fn folder_name(authority: &str) -> String {
     if name.len() + ".crawl".len() <= MAX_NAME {
         return format!("{name}.crawl");
     }
-    // Host names are ASCII. The hash is FNV-1a, because the result must be the same in every version of the program.
-    let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
-    format!("{}-{hash:016x}.crawl", name.get(..KEPT_NAME).unwrap_or_default())
+    // Host names are ASCII.
+    format!("{}-{:016x}.crawl", name.get(..KEPT_NAME).unwrap_or_default(), hash_for_name(name))
+}
+
+/// A hash for the names of files and folders: FNV-1a. It is the same in every version of the program, so that the same
+/// command finds its crawl directory again, and repeated exports give the same names.
+pub fn hash_for_name(text: &str) -> u64 {
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    text.bytes().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
 /// The name of an output file: relative to the crawl directory if it is inside, else an absolute path.
@@ -368,5 +374,11 @@ mod tests {
         let (one, other) = (folder_name(&long("x")), folder_name(&long("y")));
         assert!(one != other && one.len() <= MAX_NAME && other.len() <= MAX_NAME, "{one} {other}");
         assert!(one.ends_with(".crawl"));
+    }
+
+    #[test]
+    fn the_hash_for_names_is_fnv_1a() {
+        assert_eq!(hash_for_name(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash_for_name("foobar"), 0x8594_4171_f739_67e8);
     }
 }

@@ -31,6 +31,7 @@ const MAX_CURRENT: usize = 10;
 #[derive(Clone, Debug, Default)]
 pub struct CrawlTally {
     pub outcomes: OutcomeCounts,
+    pages: u64,
     /// Responses with status 1xx, 2xx, 3xx, 4xx and 5xx.
     pub status_classes: [u64; 5],
     pub error_kinds: BTreeMap<ErrorKind, u64>,
@@ -50,6 +51,7 @@ impl CrawlTally {
             return;
         }
         self.outcomes.add(visit.facts.outcome);
+        self.pages += u64::from(visit.is_fetched_page());
         if let Some(status) = visit.facts.status {
             let class = usize::from(status / 100).clamp(1, 5) - 1;
             if let Some(count) = self.status_classes.get_mut(class) {
@@ -71,9 +73,9 @@ impl CrawlTally {
         }
     }
 
-    /// The number of fetched pages, as the report counts them.
+    /// The number of pages whose host was contacted, as `--max-pages` and the report count them.
     pub fn pages(&self) -> u64 {
-        self.outcomes.fetched()
+        self.pages
     }
 
     /// Pages and bytes per second since the oldest sample, which is about [`RATE_WINDOW`] old. Adds a sample.
@@ -81,7 +83,7 @@ impl CrawlTally {
         if self.samples.is_empty() {
             self.samples.push_back((Time::ZERO, 0, 0));
         }
-        let (pages, bytes) = (self.pages(), self.bytes);
+        let (pages, bytes) = (self.pages, self.bytes);
         self.samples.push_back((now, pages, bytes));
         while self.samples.len() > 2 && self.samples.front().is_some_and(|(at, ..)| now - *at > RATE_WINDOW) {
             self.samples.pop_front();
@@ -119,6 +121,7 @@ pub fn compute<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &
     let current = longest_fetches(busiest.iter().filter_map(|(_, id)| bench.lane(*id)), now);
     let busiest: Vec<HostStatus> = busiest.into_iter().filter_map(|(_, id)| host(id)).collect();
     Status {
+        pages: tally.pages,
         state: match (bench.is_draining(), bench.is_paused()) {
             (true, _) => CrawlState::Draining,
             (false, true) => CrawlState::Paused,
@@ -241,19 +244,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_that_were_not_requested_do_not_count_as_fetched() {
-        let visit = |outcome| {
-            let link = Link::root(Url::parse("http://h/").expect("a URL"), 1);
+    fn urls_that_were_not_requested_do_not_count_as_pages() {
+        let visit = |outcome, tries| {
+            let mut link = Link::root(Url::parse("http://h/").expect("a URL"), 1);
+            link.tries = tries;
             Visit::not_fetched(link, outcome, None, Time::ZERO)
         };
         let mut tally = CrawlTally::default();
-        Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome)));
-        // Pages with two of the seven outcomes were not requested. Two of the outcomes are errors.
-        assert_eq!((tally.outcomes.total(), tally.pages()), (7, 5));
+        // The host could not be reached, so its URLs failed without a request. Two of the outcomes are errors.
+        Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome, 0)));
+        assert_eq!((tally.outcomes.total(), tally.pages), (7, 0));
         assert_eq!(tally.errors.len(), 2);
+        // The host stopped responding after the first request for this URL.
+        tally.count(&visit(Outcome::Failed, 1));
+        assert_eq!((tally.outcomes.total(), tally.pages), (8, 1));
         tally.rates(Time::ZERO + Duration::from_secs(10));
         tally.rates(Time::ZERO + Duration::from_secs(20));
-        tally.count(&visit(Outcome::Robots));
+        tally.count(&visit(Outcome::Robots, 0));
         assert!(tally.rates(Time::ZERO + Duration::from_secs(21)).0 <= 0.0, "nothing was fetched");
     }
 

@@ -1,11 +1,9 @@
 //! References and anchors of HTML.
 
-use std::borrow::Cow;
-
 use argiope_core::page::examine::names::{self, key};
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
 use argiope_core::page::examine::{
-    ForeignStack, TextContext, has_word, kind_of_rel, refresh_header, resolve_references, srcset_candidates,
+    ForeignStack, TextContext, decode_character_references, has_word, kind_of_rel, refresh_header, srcset_candidates,
 };
 use argiope_core::page::link::LinkKind;
 
@@ -88,18 +86,23 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
     /// Adds a reference. `written` is the attribute value, a slice of `self.text`.
     fn add(&mut self, written: Option<&[u8]>, kind: ReferenceKind, text: ReferenceText<'a>) {
         let Some((written, offset)) = written.and_then(|written| self.locate(written)) else { return };
-        let href = resolve_references(written, TextContext::Attribute);
+        let href = decode_character_references(written, TextContext::Attribute);
         self.found.references.push(Reference { href, kind, offset, text });
     }
 
     /// Adds a resource that the page needs for display. An empty URL is skipped.
     fn add_asset(&mut self, written: Option<&[u8]>, text: Option<&[u8]>) {
         if let Some(written) = written.filter(|written| !written.trim_ascii().is_empty()) {
-            let text = match text.and_then(|text| self.locate(text)) {
-                Some((text, _)) => ReferenceText::Given(resolve_references(text, TextContext::Attribute)),
-                None => ReferenceText::None,
-            };
+            let text = self.text_of_attribute(text);
             self.add(Some(written), ReferenceKind::Asset, text);
+        }
+    }
+
+    /// The text of a reference that an attribute contains, such as `alt`.
+    fn text_of_attribute(&self, written: Option<&[u8]>) -> ReferenceText<'a> {
+        match written.and_then(|written| self.locate(written)) {
+            Some((written, _)) => ReferenceText::Given(decode_character_references(written, TextContext::Attribute)),
+            None => ReferenceText::None,
         }
     }
 
@@ -165,7 +168,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         if let Some((written, _)) = written.and_then(|written| self.locate(written))
             && !written.is_empty()
         {
-            self.anchors.add(&resolve_references(written, TextContext::Attribute));
+            self.anchors.add(&decode_character_references(written, TextContext::Attribute));
         }
     }
 
@@ -180,13 +183,9 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         match element {
             names::A | names::AREA => {
                 let values = self.read_attributes(tag, element == names::A);
-                let text = match (element, values.alt) {
-                    (names::A, _) => ReferenceText::Content(self.name_end(tag)),
-                    (_, Some(alt)) => match self.locate(alt) {
-                        Some((alt, _)) => ReferenceText::Given(Cow::Borrowed(alt)),
-                        None => ReferenceText::None,
-                    },
-                    _ => ReferenceText::None,
+                let text = match element {
+                    names::A => ReferenceText::Content(self.name_end(tag)),
+                    _ => self.text_of_attribute(values.alt),
                 };
                 self.add(values.href, ReferenceKind::Link, text);
             }
@@ -197,7 +196,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
                 if self.found.base.is_none()
                     && let Some((href, _)) = values.href.and_then(|href| self.locate(href))
                 {
-                    self.found.base = Some(resolve_references(href, TextContext::Attribute));
+                    self.found.base = Some(decode_character_references(href, TextContext::Attribute));
                 }
             }
             names::FRAME | names::IFRAME | names::SCRIPT | names::EMBED | names::TRACK | names::AUDIO => {
@@ -395,5 +394,13 @@ mod tests {
         let reference = found.references.first().expect("a link");
         assert_eq!(LineCounter::new(text).at(reference.offset), (1, 25));
         assert_eq!(link_text(text, &reference.text), "one two three");
+    }
+
+    #[test]
+    fn character_references_in_the_alternative_text_of_areas_and_images_are_decoded() {
+        let text = "<map><area href=x alt='A &amp; B &eacute;'></map><img src=y alt='A &amp; B &eacute;'>";
+        let found = read(text, false, &mut Vec::new());
+        let texts: Vec<String> = found.references.iter().map(|reference| link_text(text, &reference.text)).collect();
+        assert_eq!(texts, ["A & B é", "A & B é"]);
     }
 }

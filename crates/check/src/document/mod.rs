@@ -67,7 +67,7 @@ pub(crate) enum ReferenceText<'a> {
 /// A reference from a document to a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference<'a> {
-    /// As written, with character references resolved.
+    /// As written, with character references decoded.
     pub href: Cow<'a, str>,
     pub kind: ReferenceKind,
     /// The position in bytes from the start of the text.

@@ -1,6 +1,6 @@
 //! Line, column and link text of a reference, computed from its offset.
 
-use argiope_core::page::examine::{TextContext, resolve_references};
+use argiope_core::page::examine::{TextContext, decode_character_references};
 use memchr::memchr_iter;
 
 use super::ReferenceText;
@@ -70,7 +70,7 @@ fn element_text(from: &str) -> String {
         from = from.get(end..).unwrap_or("");
         let next = from.find('<').unwrap_or(from.len());
         let (text, rest) = from.split_at(next);
-        shown.push_str(&resolve_references(text, TextContext::Text));
+        shown.push_str(&decode_character_references(text, TextContext::Text));
         let is_end = rest.get(..3).is_some_and(|tag| tag.eq_ignore_ascii_case("</a"));
         if rest.is_empty() || is_end || shown.len() > MAX_CHARACTER_BYTES * MAX_TEXT {
             break;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::output::escape::visible;
+use argiope_core::output::escape::{visible, write_markup_text};
 
 use super::{findings_by_page, message};
 use crate::finding::{CheckReport, Verdict};
@@ -56,8 +56,10 @@ fn seconds(report: &CheckReport) -> String {
     format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000)
 }
 
-/// Escapes text for XML.
+/// Escapes text for XML. Characters that act on a terminal are shown as in [`visible`].
 fn escape(text: &str) -> String {
-    let text = visible(text);
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let mut escaped = String::with_capacity(text.len() + 16);
+    // Writing to a string cannot fail.
+    let _ = write_markup_text(&mut escaped, &visible(text), String::write_char);
+    escaped
 }

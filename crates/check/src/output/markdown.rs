@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::output::escape::visible;
+use argiope_core::output::escape::markdown_text;
 
 use super::{findings_by_page, summary_line};
 use crate::finding::{CheckReport, Verdict};
@@ -21,7 +21,7 @@ pub fn markdown(report: &CheckReport) -> String {
             omitted += list.len();
             continue;
         }
-        let _ = write!(out, "\n## {}\n\n| line | link | text | problem |\n|---|---|---|---|\n", escape(page));
+        let _ = write!(out, "\n## {}\n\n| line | link | text | problem |\n|---|---|---|---|\n", markdown_text(page));
         for (on, finding) in list {
             if listed >= MAX_LISTED {
                 omitted += 1;
@@ -31,33 +31,18 @@ pub fn markdown(report: &CheckReport) -> String {
             let fault = &finding.fault;
             let suggestion = fault.suggestion.as_ref().map(|text| format!("; {text}")).unwrap_or_default();
             let verdict = if fault.verdict == Verdict::Unknown { "unknown: " } else { "" };
-            let problem = escape(&format!("{verdict}{}{suggestion}", fault.message));
-            let _ = writeln!(out, "| {} | {} | {} | {problem} |", on.line, escape(&finding.url), escape(&on.text));
+            let problem = markdown_text(&format!("{verdict}{}{suggestion}", fault.message));
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {problem} |",
+                on.line,
+                markdown_text(&finding.url),
+                markdown_text(&on.text)
+            );
         }
     }
     if omitted > 0 {
         let _ = writeln!(out, "\n... and {omitted} more; --format json lists all");
     }
     out
-}
-
-/// Text escaped so that Markdown shows it literally: no markup, no table borders, no HTML.
-fn escape(text: &str) -> String {
-    let mut shown = String::new();
-    for c in visible(text).chars() {
-        match c {
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '#' | '~' => {
-                shown.push('\\');
-                shown.push(c);
-            }
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
-            '&' => shown.push_str("&amp;"),
-            // Prevents user mentions and mail links.
-            '@' => shown.push_str("&#64;"),
-            c => shown.push(c),
-        }
-    }
-    // Prevents links to bare URLs.
-    shown.replace("://", ":&#47;/")
 }

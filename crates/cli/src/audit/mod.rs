@@ -179,7 +179,7 @@ impl Judge<'_> {
 
     fn judge_sitemaps(&mut self) {
         for sitemap in &self.index.faulty_sitemaps {
-            self.add_finding(FindingId::SitemapFault, &sitemap.url, sitemap.words());
+            self.add_finding(FindingId::SitemapFault, &sitemap.url, sitemap.description());
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use argiope_core::output::escape::visible;
+use argiope_core::output::escape::{json_line, markdown_text, visible};
 use argiope_core::rules::Span;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{FAILED, FINDINGS, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
+use crate::export::csv;
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 
@@ -79,7 +80,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         for kind in CATALOGUE {
             let _ = writeln!(text, "{:<22} {:<8} {}. {} {}", kind.id, kind.severity, kind.title, kind.why, kind.fix);
         }
-        return Ok(write_output(args, &text));
+        return Ok(write_output(args, text.as_bytes()));
     }
     // Always present here: clap requires the directory unless `--list` is given.
     let directory = args.directory.as_deref().unwrap_or(Path::new("."));
@@ -112,10 +113,10 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         audit.findings.retain(|finding| finding.total > 0);
     }
     let text = match args.format {
-        AuditFormat::Text => render_text(&audit, &directory.display().to_string()),
-        AuditFormat::Json => json_document(&audit).to_string() + "\n",
+        AuditFormat::Text => render_text(&audit, &directory.display().to_string()).into_bytes(),
+        AuditFormat::Json => json_line(&json_document(&audit)),
         AuditFormat::Csv => render_csv(&audit),
-        AuditFormat::Markdown => render_markdown(&audit),
+        AuditFormat::Markdown => render_markdown(&audit).into_bytes(),
     };
     let written = write_output(args, &text);
     if written != ExitCode::SUCCESS || !has_failing_finding(&audit, &args.fail_on) {
@@ -139,9 +140,9 @@ fn has_failing_finding(audit: &Audit, fail_on: &[String]) -> bool {
 }
 
 /// Writes the text to `--output` or standard output. Returns the exit code.
-fn write_output(args: &AuditArgs, text: &str) -> ExitCode {
+fn write_output(args: &AuditArgs, text: &[u8]) -> ExitCode {
     let written = match &args.output {
-        None => standard_output::write(text.as_bytes()),
+        None => standard_output::write(text),
         Some(file) => AtomicFile::write(file, text),
     };
     match written {
@@ -184,7 +185,7 @@ pub fn json_document(audit: &Audit) -> Value {
                 "severity": kind.severity.as_str(),
                 "title": kind.title,
                 "explanation": kind.why,
-                "mend": kind.fix,
+                "fix": kind.fix,
                 "total": total,
                 "pages": pages,
             })
@@ -238,22 +239,19 @@ fn render_text(audit: &Audit, directory: &str) -> String {
     text
 }
 
-fn render_csv(audit: &Audit) -> String {
-    let mut text = "id,severity,url,detail\n".to_owned();
+fn render_csv(audit: &Audit) -> Vec<u8> {
+    let mut table = b"id,severity,url,detail\n".to_vec();
     for Finding { kind, pages, .. } in &audit.findings {
         for page in pages {
-            let _ = writeln!(text, "{},{},{},{}", kind.id, kind.severity, csv_cell(&page.url), csv_cell(&page.detail));
+            table.extend(format!("{},{},", kind.id, kind.severity).into_bytes());
+            // Ignored: writing to memory cannot fail.
+            let _ = csv::write_text(&mut table, &page.url);
+            table.push(b',');
+            let _ = csv::write_text(&mut table, &page.detail);
+            table.push(b'\n');
         }
     }
-    text
-}
-
-/// A quoted CSV cell that spreadsheets do not evaluate as a formula.
-fn csv_cell(text: &str) -> String {
-    let text = visible(text);
-    // After an apostrophe, spreadsheets take the cell as text.
-    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+    table
 }
 
 fn render_markdown(audit: &Audit) -> String {
@@ -262,7 +260,7 @@ fn render_markdown(audit: &Audit) -> String {
         let _ = write!(text, "\n## {} ({} {}, {})\n\n", kind.title, wording::count(*total), kind.severity, kind.id);
         let _ = write!(text, "{} {}\n\n| page | detail |\n|---|---|\n", kind.why, kind.fix);
         for page in pages.iter().take(MAX_MARKDOWN_PAGES) {
-            let _ = writeln!(text, "| {} | {} |", escape_markdown(&page.url), escape_markdown(&page.detail));
+            let _ = writeln!(text, "| {} | {} |", markdown_text(&page.url), markdown_text(&page.detail));
         }
         let omitted = total.saturating_sub(MAX_MARKDOWN_PAGES as u64);
         if omitted > 0 {
@@ -278,32 +276,35 @@ fn render_markdown(audit: &Audit) -> String {
     text
 }
 
-/// Text escaped so that Markdown shows it literally: no markup, no table borders, no HTML.
-fn escape_markdown(text: &str) -> String {
-    let mut shown = String::new();
-    for c in visible(text).chars() {
-        match c {
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '#' => {
-                shown.push('\\');
-                shown.push(c);
-            }
-            '<' => shown.push_str("&lt;"),
-            '>' => shown.push_str("&gt;"),
-            '&' => shown.push_str("&amp;"),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn audit_with(url: &str, detail: &str) -> Audit {
+        let page = AuditedPage { url: url.to_owned(), detail: detail.to_owned() };
+        let kind = catalogue::find("title-duplicate").expect("a known id");
+        Audit { pages: 1, findings: vec![Finding { kind, total: 1, pages: vec![page] }], unjudged: Vec::new() }
+    }
+
     #[test]
-    fn text_from_the_web_cannot_become_markup_or_a_formula() {
-        assert_eq!(csv_cell("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
-        assert_eq!(csv_cell("a\"b"), "\"a\"\"b\"");
-        assert_eq!(escape_markdown("<b>|[x](y)"), "&lt;b&gt;\\|\\[x\\](y)");
+    fn cells_of_csv_cannot_be_formulas() {
+        for (detail, cell) in [
+            ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
+            (" =1+1", "\"' =1+1\""),
+            ("＝1+1", "\"'＝1+1\""),
+            ("a\"b", "\"a\"\"b\""),
+        ] {
+            let table = String::from_utf8(render_csv(&audit_with("https://h/", detail))).unwrap();
+            assert_eq!(table, format!("id,severity,url,detail\ntitle-duplicate,warning,https://h/,{cell}\n"));
+        }
+    }
+
+    #[test]
+    fn text_from_the_web_is_escaped_in_markdown_and_json() {
+        let audit = audit_with("https://h/", "<b>|~@user \u{202e}");
+        let markdown = render_markdown(&audit);
+        assert!(markdown.contains("| https:&#47;/h/ | &lt;b&gt;\\|\\~&#64;user \\\\u{202e} |"), "{markdown}");
+        let json = String::from_utf8(json_line(&json_document(&audit))).unwrap();
+        assert!(json.contains(r#""detail":"<b>|~@user \u202e""#) && json.ends_with("}\n"), "{json}");
     }
 }

@@ -22,7 +22,7 @@ use regex::{Regex, RegexSet};
 
 use super::{FAILED, print_error, standard_output, warn_insecure};
 use crate::flags::config_file::UsageError;
-use crate::flags::{EngineFlags, FetchFlags, PaceFlags, TrustFlags, one_of};
+use crate::flags::{EngineFlags, FetchFlags, PaceFlags, TrustFlags, command_help, one_of};
 
 /// Exit code: something is broken.
 const BROKEN: u8 = 3;
@@ -50,7 +50,7 @@ const ERASE_LINE: &str = "\r\x1b[K";
                   Exit codes: 0 nothing is broken (unknown targets do not count), 1 could not continue, 2 bad usage,\n\
                   3 something is broken, 4 nothing could be checked.",
     allow_negative_numbers = true,
-    mut_args = |arg| show_own_flags(arg)
+    mut_args = |arg| command_help::CHECK.adapt(arg)
 )]
 pub struct CheckArgs {
     /// Sites (URLs), folders of HTML, HTML and Markdown files; - reads a list of URLs from standard input
@@ -128,30 +128,6 @@ pub struct CheckArgs {
     trust: TrustFlags,
     #[command(flatten)]
     engine: EngineFlags,
-}
-
-/// Hides from `check -h` the flags that `crawl` has too; `--help` shows all.
-fn show_own_flags(arg: clap::Arg) -> clap::Arg {
-    const OWN: [&str; 16] = [
-        "targets",
-        "external",
-        "fragments",
-        "assets",
-        "accept",
-        "ignore",
-        "timeouts_unknown",
-        "cache",
-        "cache_file",
-        "format",
-        "output",
-        "root_dir",
-        "base_url",
-        "quiet",
-        "directory",
-        "help",
-    ];
-    let is_own = OWN.contains(&arg.get_id().as_str());
-    arg.hide_short_help(!is_own)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

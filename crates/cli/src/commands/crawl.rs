@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::report::{CrawlReport, RootProblem};
 use argiope_core::page::reader::FieldCount;
 use argiope_core::rules::Rules;
-use argiope_core::schedule::frontier::StoreErrorKind;
+use argiope_core::schedule::frontier::{Frontier as _, StoreErrorKind};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Directory};
@@ -33,6 +33,15 @@ use argiope_core::output::escape;
 /// Exit code: no root led to a page.
 const NO_ROOT: u8 = 4;
 
+/// The error if `--fail-on new-broken` has nothing to compare with. Without it, such a command would never exit with 3.
+pub(super) const NO_EARLIER_ROUND: &str =
+    "--fail-on new-broken compares with an earlier round, and there is none; add --recrawl, which begins a new round";
+
+/// Whether `--fail-on` compares with an earlier round and this command does not begin a new one.
+pub(super) fn needs_earlier_round(settings: &CommandSettings) -> bool {
+    settings.messages.fail_on == Some(FailOn::NewBroken) && !settings.crawl.recrawl
+}
+
 /// Crawls as configured, in the crawl directory that belongs to the settings.
 pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let rules = settings.rules()?;
@@ -42,6 +51,9 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     if config.fresh && config.recrawl {
         let why = "--fresh removes the earlier crawl, and --recrawl compares with it; give one of them";
         return Err(UsageError(why.to_owned()));
+    }
+    if needs_earlier_round(settings) && (config.fresh || !directory.exists()) {
+        return Err(UsageError(NO_EARLIER_ROUND.to_owned()));
     }
     if is_stdout(&config.csv) && is_stdout(&config.jsonl) {
         return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
@@ -84,6 +96,10 @@ fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<Ex
     };
     for name in removed {
         print_line(messages, &format!("removed {}", path.join(name).display()));
+    }
+    if needs_earlier_round(settings) && !directory.frontier.is_recrawl() {
+        fail(messages, NO_EARLIER_ROUND);
+        return Ok(ExitCode::from(USAGE));
     }
     for note in &directory.messages {
         print_message(messages, "note", &format!("{}: {note}", path.display()));

@@ -8,7 +8,7 @@ use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;
 
-use super::crawl::{CrawlParts, crawl, fail, fail_with, first_line};
+use super::crawl::{CrawlParts, NO_EARLIER_ROUND, crawl, fail, fail_with, first_line, needs_earlier_round};
 use super::crawl_control::SharedFleet;
 use super::record_stream::RecordStream;
 use crate::flags::config_file::UsageError;
@@ -50,6 +50,9 @@ fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let messages = *messages;
     if config.csv.is_some() {
         return Err(UsageError("--csv is not supported by demo, which keeps no crawl directory".to_owned()));
+    }
+    if needs_earlier_round(settings) {
+        return Err(UsageError(NO_EARLIER_ROUND.to_owned()));
     }
     let rules = settings.rules()?;
     let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {

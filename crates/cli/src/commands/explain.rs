@@ -89,7 +89,7 @@ pub fn render(explanation: &Explanation) -> String {
         line("endless", format!("similar links were skipped: {place}; to follow them: {}", cut.rule.advice()));
     }
     for reason in &explanation.unfollowed {
-        line("links", format!("not followed: {}", reason.words()));
+        line("links", format!("not followed: {}", reason.description()));
     }
     line("robots", robots(explanation));
     line("host", host(explanation));

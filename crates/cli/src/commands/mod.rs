@@ -1,4 +1,7 @@
-//! The subcommands of `argiope`.
+//! The subcommands of `argiope`: their flags, their output and their exit codes.
+//!
+//! A module here that has the same name as one of the crate, such as [`audit`] and [`crate::audit`], only parses flags and
+//! prints. The module of the crate computes what is printed.
 //!
 //! Invariant: standard output carries only data; messages go to standard error, and text from the web is escaped with
 //! [`escape`] before it is printed.

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use crate::report::{
     BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, LinkFacts, PageSummary, RootProblem,
@@ -21,7 +20,7 @@ use crate::records::ReadError;
 use crate::report::detail::{self, MAX_GROUP_URLS};
 use crate::report_page::{self, ReportPage};
 use crate::screen::wording;
-use argiope_core::output::escape::visible;
+use argiope_core::output::escape::{json_line, visible};
 use serde_json::{Value, json};
 
 /// Maximum number of entries of the most important lists, unless all are printed (`-vv`, `argiope report`).
@@ -52,9 +51,9 @@ pub struct ReportArgs {
 
 /// Prints the report, or writes it in another form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
-    let write_output = |text: String| match &args.html {
+    let write_output = |text: &[u8]| match &args.html {
         Some(file) if file != Path::new("-") => AtomicFile::write(file, text),
-        _ => standard_output::write(text.as_bytes()),
+        _ => standard_output::write(text),
     };
     if let Some(group) = args.list.as_deref().filter(|group| !detail::is_group(group)) {
         return Err(UsageError(format!("--list {group}: there is no such group; --help lists the groups")));
@@ -62,13 +61,14 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     let written = if let Some(group) = &args.list {
         print_group(&args.directory, group)
     } else if args.html.is_some() {
-        html_page(&args.directory).and_then(|page| Ok(write_output(page)?))
+        html_page(&args.directory).and_then(|page| Ok(write_output(page.as_bytes())?))
     } else if args.json {
-        json_document(&args.directory).and_then(|document| Ok(write_output(format!("{document}\n"))?))
+        json_document(&args.directory).and_then(|document| Ok(write_output(&json_line(&document))?))
     } else {
         CrawlReport::from_directory(&args.directory).and_then(|report| {
             let links = LinkFacts::of_directory(&args.directory)?;
-            Ok(write_output(render(&report, true) + &render_links(&links))?)
+            let text = render(&report, true) + &render_links(&links);
+            Ok(write_output(text.as_bytes())?)
         })
     };
     let why = match written {
@@ -124,7 +124,7 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "running": report.is_running,
         "end": report.end.as_str(),
         "seconds": report.elapsed.as_secs_f64(),
-        "pages": report.outcomes.fetched(),
+        "pages": report.pages,
         "pages_per_second": report.pages_per_second(),
         "queued": report.queued,
         "broken": report.broken_total,
@@ -165,7 +165,7 @@ fn sitemaps_value(report: &CrawlReport) -> Value {
     let sitemaps: Vec<Value> = report
         .sitemaps
         .iter()
-        .map(|sitemap| json!({ "url": sitemap.url, "fault": sitemap.words(), "used": sitemap.is_used }))
+        .map(|sitemap| json!({ "url": sitemap.url, "fault": sitemap.description(), "used": sitemap.is_used }))
         .collect();
     json!({ "total": report.sitemaps_total, "first": sitemaps })
 }
@@ -398,14 +398,14 @@ pub fn headline(report: &CrawlReport) -> String {
         End::Stopped => "Stopped on request",
         _ => "Interrupted",
     };
-    let hosts = report.hosts.len() as u64;
+    let hosts = report.hosts.values().filter(|totals| totals.pages > 0).count() as u64;
     // Hosts beyond the limit of `report.hosts` are not counted separately.
     let more_than = if report.other_hosts.pages > 0 { "more than " } else { "" };
     let _ = writeln!(
         text,
         "{verb} after {}: {} from {more_than}{}, {}, {} pages/s",
         wording::span(report.elapsed),
-        wording::plural(report.outcomes.fetched(), "page"),
+        wording::plural(report.pages, "page"),
         wording::plural(hosts, "host"),
         wording::bytes(report.bytes_wire),
         wording::rate(report.pages_per_second()),
@@ -473,7 +473,7 @@ fn append_sitemaps(text: &mut String, report: &CrawlReport, max_entries: usize) 
     }
     let _ = writeln!(text, "\nSitemaps with faults ({})", wording::count(report.sitemaps_total));
     for sitemap in report.sitemaps.iter().take(max_entries) {
-        let _ = writeln!(text, "  {}: {}", visible(&sitemap.url), visible(&sitemap.words()));
+        let _ = writeln!(text, "  {}: {}", visible(&sitemap.url), visible(&sitemap.description()));
     }
     append_omitted_entries(text, report.sitemaps_total, report.sitemaps.len().min(max_entries));
 }
@@ -609,16 +609,16 @@ fn append_hosts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     hosts.sort_by_key(|(host, totals)| (std::cmp::Reverse(totals.pages), *host));
     let _ = writeln!(text, "\nHosts ({})", wording::count(hosts.len() as u64));
     for (host, totals) in hosts.iter().take(max_entries) {
-        let mean = totals.time.checked_div(u32::try_from(totals.pages).unwrap_or(u32::MAX)).unwrap_or(Duration::ZERO);
+        let mean = totals.time.checked_div(u32::try_from(totals.pages).unwrap_or(u32::MAX));
+        let mean = mean.map(|mean| format!(", {} a page", wording::span(mean))).unwrap_or_default();
         let broken =
             if totals.broken > 0 { format!(", {} broken", wording::count(totals.broken)) } else { String::new() };
         let _ = writeln!(
             text,
-            "  {:>8}  {}  {}, {} a page{broken}",
+            "  {:>8}  {}  {}{mean}{broken}",
             wording::count(totals.pages),
             visible(host),
             wording::bytes(totals.bytes),
-            wording::span(mean),
         );
     }
     append_omitted_entries(text, hosts.len() as u64, hosts.len().min(max_entries));

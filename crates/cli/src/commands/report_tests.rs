@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crate::report::Backlinks;
 use argiope_core::{ErrorKind, Failure, Truncated};
 
@@ -158,7 +160,7 @@ Largest pages
      31.2 kB  https://example.com/a
 
 Hosts (3)
-         5  example.com  32.5 kB, 112 ms a page, 1 broken
+         4  example.com  32.5 kB, 140 ms a page, 1 broken
          1  dead.example  0 B, 2.5 s a page, 1 broken
          1  moved.example  8.1 kB, 140 ms a page
 ";
@@ -169,13 +171,33 @@ Hosts (3)
 fn an_unfinished_crawl_reports_the_number_of_queued_urls() {
     let mut report = CrawlReport::default();
     report.add(&page("https://example.com/"));
-    // URLs with these outcomes were never requested, so they do not count as pages.
-    for outcome in [Outcome::Robots, Outcome::Refused] {
-        report.add(&PageSummary { outcome, status: None, bytes_wire: 0, ..page("https://example.com/private") });
-    }
     report.close(Duration::from_secs(61), 1_200, End::MaxPages);
     let text = render(&report, false);
     assert!(text.starts_with("Stopped at the page limit after 1 min 1 s: 1 page from 1 host, 8.1 kB, 0.0 pages/s\n1,200 URLs still queued\n"), "{text}");
+}
+
+#[test]
+fn urls_that_were_never_requested_are_not_pages() {
+    let mut report = CrawlReport::default();
+    report.add(&page("https://example.com/"));
+    let not_requested = PageSummary { status: None, bytes_wire: 0, bytes_body: 0, total: None, ..page("https://h/") };
+    for outcome in [Outcome::Robots, Outcome::Refused] {
+        report.add(&PageSummary { outcome, ..not_requested.clone() });
+    }
+    // The name of the host cannot be resolved. Its URLs fail without a request; `tries` counts DNS lookups.
+    let servfail = Failure::new(ErrorKind::DnsServfail, "the name server failed");
+    // The host stopped responding. Its other URLs fail without a request, unless they were requested before.
+    let given_up = Failure::new(ErrorKind::ConnectTimeout, "the host was given up on: no connection");
+    for (host, error, tries) in
+        [("dead.example", &servfail, 4), ("lost.example", &given_up, 0), ("lost.example", &given_up, 1)]
+    {
+        let (outcome, error) = (Outcome::Failed, Some(error));
+        report.add(&PageSummary { host, outcome, error, tries, ..not_requested.clone() });
+    }
+    report.close(Duration::from_secs(1), 0, End::Finished);
+    let text = render(&report, false);
+    assert!(text.starts_with("Finished after 1.0 s: 2 pages from 2 hosts, 8.1 kB, 2.0 pages/s\n"), "{text}");
+    assert!(text.contains("         0  dead.example  0 B, 1 broken\n"), "{text}");
 }
 
 #[test]

@@ -24,17 +24,18 @@ use clap::Args;
 
 use super::{FAILED, print_error, warn_insecure};
 use crate::flags::config_file::UsageError;
-use crate::flags::{FetchFlags, TrustFlags};
+use crate::flags::{FetchFlags, TrustFlags, command_help};
 use argiope_core::output::escape::visible;
 
 #[derive(Args, Debug)]
-#[command(mut_args = |arg| crate::flags::hide_unused(arg, &["robots", "no_robots"]), after_help = "\
+#[command(mut_args = |arg| command_help::ROBOTS.adapt(arg), after_help = "\
 Examples:
   argiope robots robots.txt --agent mybot https://example.com/private/ /public/
   argiope robots https://example.com/ /search?q=x
   curl -s https://example.com/robots.txt | argiope robots - --agent mybot /
 
-Prints one line per URL: verdict, URL and reason. The exit code is 0 whether URLs are allowed or not.")]
+Prints one line per URL: verdict, URL and reason. The exit code is 0 whether URLs are allowed or not.
+All flags: argiope robots --help")]
 pub struct RobotsArgs {
     /// A robots.txt file or URL; - reads standard input
     #[arg(value_name = "FILE|URL")]

@@ -25,7 +25,7 @@ pub enum UnfollowedReason {
 
 impl UnfollowedReason {
     /// What the user reads.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::Nofollow => "marked nofollow; --follow-nofollow follows them, in a new crawl directory",
             Self::Asset => "images, styles, scripts or media; --assets fetches them, in a new crawl directory",

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use argiope_core::page::url::Url;
+use argiope_runtime::directory::hash_for_name;
 
 /// Maximum bytes of a file name or folder name that is made from one segment of a URL.
 const MAX_PART_BYTES: usize = 100;
@@ -77,10 +78,10 @@ impl FileNames {
             |path: &str| self.files.contains(&path.to_lowercase()) || self.folders.contains(&path.to_lowercase());
         if is_too_deep || is_taken(&path) || base.len() > MAX_PART_BYTES + SUFFIX_BYTES {
             base.truncate(floor_char_boundary(&base, MAX_PART_BYTES));
-            path = full_path(&format!("{base}~{:08x}", hash(url.as_str()) as u32));
+            path = full_path(&format!("{base}~{:08x}", hash_for_name(url.as_str()) as u32));
             let mut number = 2;
             while is_taken(&path) {
-                path = full_path(&format!("{base}~{:08x}-{number}", hash(url.as_str()) as u32));
+                path = full_path(&format!("{base}~{:08x}-{number}", hash_for_name(url.as_str()) as u32));
                 number += 1;
             }
         }
@@ -120,19 +121,12 @@ fn floor_char_boundary(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// The FNV-1a hash, which is stable across runs and machines, so that repeated exports give the same names.
-fn hash(text: &str) -> u64 {
-    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0100_0000_01b3;
-    text.bytes().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
-}
-
 /// A segment of a URL as a valid file name.
 fn valid_name(text: &str) -> String {
     let is_valid = |c: char| c.is_ascii_alphanumeric() || "-_.~+,=@%".contains(c);
     let mut name: String = text.chars().map(|c| if is_valid(c) { c } else { '_' }).collect();
     if name.len() > MAX_PART_BYTES {
-        let hash = hash(text) as u32;
+        let hash = hash_for_name(text) as u32;
         // The extension is kept, so that programs recognise the file type.
         let extension = name
             .rsplit_once('.')

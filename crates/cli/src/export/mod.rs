@@ -9,7 +9,7 @@ mod archive_files;
 mod archived;
 mod cdxj;
 mod columns;
-mod csv;
+pub mod csv;
 mod data;
 mod file_names;
 mod links;
@@ -27,9 +27,8 @@ use std::io::Write;
 use std::path::Path;
 
 use argiope_content::Extraction;
-use argiope_core::output::escape::{is_unsafe_char, write_json};
+use argiope_core::output::escape::{is_unsafe_char, write_json, write_markup_text};
 
-use crate::markup::write_escaped;
 use crate::records::{self, ReadError, StoredRecord};
 
 pub use cdxj::cdxj;
@@ -104,7 +103,7 @@ struct Xml<'a>(&'a str);
 impl std::fmt::Display for Xml<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use std::fmt::Write as _;
-        write_escaped(f, self.0, |f, c| match c {
+        write_markup_text(f, self.0, |f, c| match c {
             '\t' | '\n' | '\r' => write!(f, "&#{};", u32::from(c)),
             '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => Ok(()),
             c if is_unsafe_char(c) => write!(f, "&#x{:x};", u32::from(c)),

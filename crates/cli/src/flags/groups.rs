@@ -493,8 +493,8 @@ pub struct MessageFlags {
     log_skips: bool,
     /// Exit with code 3 if links are broken
     ///
-    /// `broken`: the crawl directory has broken links. `new-broken`: some of them were not broken in the round before
-    /// (`--recrawl`).
+    /// `broken`: the crawl directory has broken links. `new-broken`, with `--recrawl`: some of them were not broken in the
+    /// round before.
     #[arg(long, value_name = "WHAT", value_enum)]
     fail_on: Option<FailOn>,
 }

@@ -1,5 +1,6 @@
 //! The command line: subcommands and their arguments. The flags that commands share are in [`groups`].
 
+pub mod command_help;
 pub mod config_file;
 mod groups;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
@@ -94,7 +95,7 @@ pub enum Command {
     after_help = "All flags, with examples: argiope crawl --help",
     after_long_help = CRAWL_EXAMPLES,
     allow_negative_numbers = true,
-    mut_args = |arg| show_in_short_help(arg, &COMMON_FLAGS)
+    mut_args = |arg| command_help::CRAWL.adapt(arg)
 )]
 pub struct CrawlArgs {
     /// Where to start (the roots); a host name without a scheme is tried as https, then http
@@ -122,38 +123,6 @@ pub struct CrawlArgs {
     engine: EngineFlags,
     #[command(flatten)]
     messages: MessageFlags,
-}
-
-/// The flags of `crawl -h`, which fits one screen; `--help` shows all.
-const COMMON_FLAGS: [&str; 22] = [
-    "roots",
-    "input",
-    "out",
-    "fresh",
-    "recrawl",
-    "config",
-    "scope",
-    "include",
-    "exclude",
-    "depth",
-    "max_pages",
-    "concurrency",
-    "delay",
-    "pace",
-    "header",
-    "robots",
-    "jsonl",
-    "warc",
-    "quiet",
-    "verbose",
-    "fail_on",
-    "help",
-];
-
-/// Hides a flag from `-h` unless it is one of `common`.
-fn show_in_short_help(arg: clap::Arg, common: &[&str]) -> clap::Arg {
-    let is_common = common.contains(&arg.get_id().as_str());
-    arg.hide_short_help(!is_common)
 }
 
 const CRAWL_EXAMPLES: &str = "\
@@ -199,9 +168,10 @@ impl CrawlArgs {
 #[command(
     after_help = "Example:\n  argiope fetch https://example.com/\n\n\
                   Redirects are shown, not followed.\n\
+                  All flags: argiope fetch --help\n\
                   Exit codes: 0 a response was received, whatever its status; 1 no response; 2 bad usage.",
     allow_negative_numbers = true,
-    mut_args = |arg| hide_unused(arg, &["robots", "no_robots", "max_tries", "retry_wait", "max_redirects"])
+    mut_args = |arg| command_help::FETCH.adapt(arg)
 )]
 pub struct FetchArgs {
     /// The URL to fetch; https if it has no scheme
@@ -213,13 +183,6 @@ pub struct FetchArgs {
     trust: TrustFlags,
     #[command(flatten)]
     extract: ExtractFlags,
-}
-
-/// Hides a flag from a command's help if it is one of `unused`, the flags without effect. They are still accepted, so that
-/// scripts can pass the same flags to several commands.
-pub fn hide_unused(arg: clap::Arg, unused: &[&str]) -> clap::Arg {
-    let is_unused = unused.contains(&arg.get_id().as_str());
-    arg.hide(is_unused)
 }
 
 impl FetchArgs {
@@ -234,7 +197,11 @@ impl FetchArgs {
 
 #[cfg(feature = "demo")]
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  argiope demo --jsonl - -q | head -3", allow_negative_numbers = true)]
+#[command(
+    after_help = "Example:\n  argiope demo --jsonl - -q | head -3\n\nAll flags: argiope demo --help",
+    allow_negative_numbers = true,
+    mut_args = |arg| command_help::DEMO.adapt(arg)
+)]
 pub struct DemoArgs {
     #[command(flatten)]
     pace: PaceFlags,
@@ -306,21 +273,6 @@ mod tests {
     #[test]
     fn clap_accepts_the_definition_of_the_command_line() {
         command().debug_assert();
-    }
-
-    #[test]
-    fn short_help_fits_one_screen_and_long_help_has_every_flag() {
-        let mut command = command();
-        let crawl = command.find_subcommand_mut("crawl").unwrap();
-        let short = crawl.render_help().to_string();
-        assert!(short.lines().count() <= 50, "{} lines:\n{short}", short.lines().count());
-        let long = crawl.render_long_help().to_string();
-        for flag in crawl.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_long) {
-            assert!(long.contains(&format!("--{flag}")), "{flag}");
-        }
-        for flag in COMMON_FLAGS {
-            assert!(crawl.get_arguments().any(|arg| arg.get_id() == flag) || flag == "help", "{flag}");
-        }
     }
 
     /// The arguments of an example, without pipes and redirections.

@@ -48,8 +48,8 @@ impl FaultySitemap {
         Some(Self { url: url.into(), fault, is_used: outcome == Outcome::Ok, may_be_guess })
     }
 
-    /// What is wrong, in a few words.
-    pub fn words(&self) -> String {
+    /// What is wrong, for the user.
+    pub fn description(&self) -> String {
         let fault = match &self.fault {
             BrokenReason::Status(status) => {
                 format!("{status} {}", wording::reason_phrase(*status)).trim_end().to_owned()

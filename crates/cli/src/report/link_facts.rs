@@ -85,7 +85,7 @@ impl LinkFacts {
                     self.first_orphans.push(page.url.as_str().into());
                 }
             }
-            Some(count @ 1..) => self.most_linked.offer(count, &page.url),
+            Some(count @ 1..) => self.most_linked.add(count, &page.url),
             _ => {}
         }
     }

@@ -122,6 +122,12 @@ impl<'a> PageSummary<'a> {
         }
     }
 
+    /// Whether the host was contacted for this URL: what `Visit::is_fetched_page` says of a visit, from the fields of a
+    /// record.
+    fn was_requested(&self) -> bool {
+        self.total.is_some() || (self.tries > 0 && self.error.is_some_and(Failure::is_given_up))
+    }
+
     /// Whether links to this URL are broken.
     pub fn is_broken(&self) -> bool {
         match self.outcome {
@@ -211,6 +217,7 @@ pub enum RootProblem {
 /// Totals of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostTotals {
+    /// URLs that were requested.
     pub pages: u64,
     pub bytes: u64,
     /// Broken links to this host.
@@ -234,6 +241,8 @@ impl HostTotals {
 /// The results of a crawl.
 #[derive(Clone, Debug)]
 pub struct CrawlReport {
+    /// URLs that were requested. URLs whose host was not contacted have an outcome, but are not pages.
+    pub pages: u64,
     pub outcomes: OutcomeCounts,
     pub statuses: BTreeMap<u16, u64>,
     /// Statuses by outcome. A status may occur with several outcomes: 304, for example, may be an error.
@@ -284,6 +293,7 @@ pub struct CrawlReport {
 impl Default for CrawlReport {
     fn default() -> Self {
         Self {
+            pages: 0,
             outcomes: OutcomeCounts::default(),
             statuses: BTreeMap::new(),
             outcome_statuses: BTreeMap::new(),
@@ -324,6 +334,7 @@ impl CrawlReport {
             return Vec::new();
         }
         self.outcomes.add(page.outcome);
+        self.pages += u64::from(page.was_requested());
         // Redirects do not increase the depth, so pages of depth 0 are the roots and their redirect targets.
         self.has_root_page |= page.depth == 0 && matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
         self.bytes_wire += page.bytes_wire;
@@ -347,10 +358,10 @@ impl CrawlReport {
             count_up(&mut self.types, kind, MAX_TYPES);
         }
         if let Some(total) = page.total {
-            self.slowest.offer(total, page.url);
+            self.slowest.add(total, page.url);
         }
         if page.bytes_body > 0 {
-            self.largest.offer(page.bytes_body, page.url);
+            self.largest.add(page.bytes_body, page.url);
         }
         if let Some(digest) = page.digest.filter(|_| is_success && page.bytes_body > 0) {
             self.duplicates.add(digest, page.url);
@@ -454,7 +465,7 @@ impl CrawlReport {
     pub fn pages_per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         #[allow(clippy::cast_precision_loss)]
-        if seconds > 0.0 { self.outcomes.fetched() as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 { self.pages as f64 / seconds } else { 0.0 }
     }
 
     fn add_to_host(&mut self, page: &PageSummary<'_>) {
@@ -462,7 +473,7 @@ impl CrawlReport {
             self.hosts.insert(page.host.into(), HostTotals::default());
         }
         let totals = self.hosts.get_mut(page.host).unwrap_or(&mut self.other_hosts);
-        totals.pages += 1;
+        totals.pages += u64::from(page.was_requested());
         totals.bytes += page.bytes_wire;
         totals.broken += u64::from(page.is_broken());
         totals.time += page.total.unwrap_or_default();

@@ -13,7 +13,7 @@ impl<V: Ord + Copy> Top<V> {
     }
 
     /// Inserts the value if it is among the largest.
-    pub fn offer(&mut self, value: V, name: &str) {
+    pub fn add(&mut self, value: V, name: &str) {
         if self.items.len() == self.capacity {
             match self.items.last() {
                 Some((least, _)) if value > *least => self.items.pop(),
@@ -41,11 +41,11 @@ mod tests {
     fn the_largest_values_are_kept_in_descending_order() {
         let mut top = Top::new(3);
         for (value, name) in [(2, "b"), (9, "z"), (1, "a"), (2, "c"), (5, "e"), (2, "late")] {
-            top.offer(value, name);
+            top.add(value, name);
         }
         assert_eq!(top.iter().collect::<Vec<_>>(), [(9, "z"), (5, "e"), (2, "b")]);
         let mut none = Top::new(0);
-        none.offer(1, "x");
+        none.add(1, "x");
         assert!(none.is_empty());
     }
 }

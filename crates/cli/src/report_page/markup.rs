@@ -2,9 +2,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use argiope_core::output::escape::is_unsafe_char;
-
-use crate::markup::write_escaped;
+use argiope_core::output::escape::{is_unsafe_char, write_markup_text};
 
 /// Maximum characters of a URL that are shown. The link itself contains the whole URL.
 const MAX_URL_CHARS: usize = 300;
@@ -15,7 +13,7 @@ pub struct Text<'a>(pub &'a str);
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Characters that change the writing direction would make a URL look like another one.
-        write_escaped(f, self.0, |f, c| f.write_char(if is_unsafe_char(c) { '\u{fffd}' } else { c }))
+        write_markup_text(f, self.0, |f, c| f.write_char(if is_unsafe_char(c) { '\u{fffd}' } else { c }))
     }
 }
 

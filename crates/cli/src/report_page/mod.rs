@@ -83,7 +83,7 @@ fn append_tiles(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'_>)
         let _ = writeln!(html, "<div><b>{number}</b><span>{label}</span></div>");
     };
     let count = wording::count;
-    tile(count(report.outcomes.fetched()), "pages fetched", Some("outcome:ok"));
+    tile(count(report.pages), "pages fetched", Some("outcome:ok"));
     tile(count(report.broken_total), "broken links", Some("broken"));
     tile(count(report.outcomes.get(argiope_core::Outcome::Redirect)), "redirects", Some("outcome:redirect"));
     let errors = audit.total(Severity::Error);

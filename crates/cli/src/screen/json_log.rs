@@ -20,7 +20,7 @@ pub fn progress(status: &Status) -> String {
     line(&json!({
         "log": "progress",
         "seconds": tenths(status.elapsed.as_secs_f64()),
-        "pages": status.outcomes.fetched(),
+        "pages": status.pages,
         "pages_per_second": tenths(status.pages_per_second),
         "bytes": status.bytes,
         "bytes_per_second": status.bytes_per_second.round(),
@@ -66,7 +66,7 @@ pub fn summary(report: &CrawlReport) -> String {
         "log": "summary",
         "reason": report.end.as_str(),
         "seconds": tenths(report.elapsed.as_secs_f64()),
-        "pages": report.outcomes.fetched(),
+        "pages": report.pages,
         "outcomes": outcomes(&report.outcomes),
         "statuses": statuses,
         "errors": failures,
@@ -116,15 +116,15 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_were_never_requested_do_not_count_as_pages() {
+    fn pages_are_the_urls_that_were_requested() {
         let outcomes = || Outcome::ALL.iter().map(|outcome| (*outcome, 1)).collect();
-        let status = Status { outcomes: outcomes(), ..Status::default() };
+        let status = Status { pages: 4, outcomes: outcomes(), ..Status::default() };
         let mut report = CrawlReport::default();
-        report.outcomes = outcomes();
-        // Of the seven outcomes, `robots` and `refused` mean that nothing was requested.
+        (report.pages, report.outcomes) = (4, outcomes());
+        // Of the URLs with the seven outcomes, three were not requested: forbidden, refused, of an unreachable host.
         for line in [progress(&status), summary(&report)] {
             let read: Value = serde_json::from_str(&line).unwrap();
-            assert_eq!((&read["pages"], &read["outcomes"]["robots"]), (&5.into(), &1.into()), "{line}");
+            assert_eq!((&read["pages"], &read["outcomes"]["robots"]), (&4.into(), &1.into()), "{line}");
         }
     }
 }

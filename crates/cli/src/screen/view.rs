@@ -50,7 +50,7 @@ pub fn lines(status: &Status, size: ScreenSize, colour: bool) -> Vec<String> {
     lines.push(format!(
         "{}{}   {} pages/s   {}/s   {}",
         label(&wording::clock(status.elapsed)),
-        paint(BOLD, &wording::plural(status.outcomes.fetched(), "page")),
+        paint(BOLD, &wording::plural(status.pages, "page")),
         wording::rate(status.pages_per_second),
         wording::bytes(to_whole(status.bytes_per_second)),
         wording::bytes(status.bytes),
@@ -200,7 +200,7 @@ pub fn plain(status: &Status) -> String {
     let mut line = format!(
         "{}  {}, {}/s, {} in flight, {} queued, {}",
         wording::clock(status.elapsed),
-        wording::plural(status.outcomes.fetched(), "page"),
+        wording::plural(status.pages, "page"),
         wording::rate(status.pages_per_second),
         wording::count(status.in_flight as u64),
         wording::count(status.queued),
@@ -264,7 +264,7 @@ fn waiting(waiting: &HostWait) -> String {
 /// Estimates the remaining time, if possible. New links may still be found, so the known URLs give only a lower bound. A
 /// limit gives an upper bound.
 fn estimate(status: &Status) -> Option<String> {
-    let finished = status.outcomes.fetched();
+    let finished = status.pages;
     let unfinished = status.queued + status.in_flight as u64;
     let is_reliable = status.elapsed >= MIN_ESTIMATE_TIME && status.state == CrawlState::Running;
     let time_left = status.max_time.map(|limit| limit.saturating_sub(status.elapsed));
@@ -335,6 +335,7 @@ mod tests {
         };
         Status {
             elapsed: Duration::from_secs(75),
+            pages: 1_250,
             outcomes: [(Outcome::Ok, 1_200), (Outcome::Redirect, 20), (Outcome::HttpError, 30), (Outcome::Robots, 4)]
                 .into_iter()
                 .collect(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use argiope_core::page::examine::{BaseUrl, TextContext, resolve_references};
+use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
 use argiope_core::page::url::{MAX_URL_LEN, Url};
 use encoding_rs::{Encoding, UTF_8};
 
@@ -266,7 +266,7 @@ impl Document {
 
     /// The text of a text node.
     pub(crate) fn text_of(&self, node: &Node) -> Cow<'_, str> {
-        resolve_references(self.raw_text(node), TextContext::Text)
+        decode_character_references(self.raw_text(node), TextContext::Text)
     }
 
     pub(crate) fn name_text(&self, name: Name) -> &str {
@@ -354,7 +354,7 @@ impl<'a> Element<'a> {
 
     /// The value of an attribute.
     pub fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.raw_attribute(name).map(|value| resolve_references(value, TextContext::Attribute))
+        self.raw_attribute(name).map(|value| decode_character_references(value, TextContext::Attribute))
     }
 
     /// Names (as written) and values of all attributes.
@@ -362,7 +362,7 @@ impl<'a> Element<'a> {
         let element = *self;
         self.raw_attributes().iter().map(move |attribute| {
             let name = element.slice((attribute.name.0, attribute.name.1.into()));
-            (name, resolve_references(element.slice(attribute.value), TextContext::Attribute))
+            (name, decode_character_references(element.slice(attribute.value), TextContext::Attribute))
         })
     }
 

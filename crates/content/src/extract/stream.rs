@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use argiope_core::page::examine::tokenizer::Tag;
-use argiope_core::page::examine::{BaseUrl, TextContext, resolve_references};
+use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
 use argiope_core::page::url::Url;
 use serde_json::Value;
 
@@ -606,7 +606,7 @@ impl NodeSink for StreamSink<'_> {
             self.scripts.push(text);
         }
         if !self.open_texts.is_empty() {
-            self.push_text(&resolve_references(text, TextContext::Text));
+            self.push_text(&decode_character_references(text, TextContext::Text));
         }
     }
 

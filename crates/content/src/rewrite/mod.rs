@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
-use argiope_core::page::examine::{TextContext, refresh_header, resolve_references};
+use argiope_core::page::examine::{TextContext, decode_character_references, refresh_header};
 
 mod css;
 
@@ -144,7 +144,7 @@ const MAX_ATTRIBUTES: usize = 1024;
 
 /// The value of an attribute with its character references resolved.
 fn text(value: &[u8]) -> String {
-    resolve_references(&String::from_utf8_lossy(value), TextContext::Attribute).into_owned()
+    decode_character_references(&String::from_utf8_lossy(value), TextContext::Attribute).into_owned()
 }
 
 /// Collects the edits of a page while it is tokenized.

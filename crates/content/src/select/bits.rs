@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use argiope_core::page::examine::tokenizer::Tag;
-use argiope_core::page::examine::{TextContext, resolve_references};
+use argiope_core::page::examine::{TextContext, decode_character_references};
 
 use super::matching::{compare, has_word};
 use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
@@ -208,7 +208,7 @@ impl<'a> Subject<'a, '_> {
 
     /// The value of an attribute.
     pub(crate) fn attribute(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.raw_attribute(name).map(|value| resolve_references(value, TextContext::Attribute))
+        self.raw_attribute(name).map(|value| decode_character_references(value, TextContext::Attribute))
     }
 }
 

@@ -1,11 +1,11 @@
-//! Escaping of texts from the web for terminals, and for files that may be printed on one.
+//! Escaping of texts from the web for terminals, for files that may be printed on one, and for markup languages.
 //!
 //! Invariant: the output of [`visible`] and [`write_json`] has no character that moves a cursor, changes a colour,
 //! rings a bell, breaks the line, changes the writing direction or is invisible. The escape shows that such a character
 //! was there.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{self, Write};
 use std::io;
 
 use serde::Serialize;
@@ -70,12 +70,64 @@ pub fn write_json(out: &mut Vec<u8>, value: &impl Serialize) -> serde_json::Resu
     value.serialize(&mut Serializer::with_formatter(out, Harmless(CompactFormatter)))
 }
 
+/// A value as a line of JSON, escaped as in [`write_json`].
+pub fn json_line(value: &impl Serialize) -> Vec<u8> {
+    let mut line = Vec::new();
+    // Writing to memory cannot fail. For a value that cannot be JSON, the line is incomplete.
+    let _ = write_json(&mut line, value);
+    line.push(b'\n');
+    line
+}
+
 /// Like [`write_json`], but indented over several lines, for people.
 pub fn pretty_json(value: &impl Serialize) -> String {
     let mut out = Vec::new();
     // Writing to memory cannot fail. For a value that cannot be JSON, the result is incomplete.
     let _ = value.serialize(&mut Serializer::with_formatter(&mut out, Harmless(PrettyFormatter::new())));
     String::from_utf8(out).unwrap_or_default()
+}
+
+/// Writes text for XML or HTML, in or out of attributes, so that it cannot become markup. `write_other` writes the
+/// characters outside of printable ASCII, none of which can become markup.
+pub fn write_markup_text<W: Write>(
+    out: &mut W,
+    text: &str,
+    mut write_other: impl FnMut(&mut W, char) -> fmt::Result,
+) -> fmt::Result {
+    for c in text.chars() {
+        match c {
+            '&' => out.write_str("&amp;")?,
+            '<' => out.write_str("&lt;")?,
+            '>' => out.write_str("&gt;")?,
+            '"' => out.write_str("&quot;")?,
+            '\'' => out.write_str("&#39;")?,
+            ' '..='~' => out.write_char(c)?,
+            c => write_other(out, c)?,
+        }
+    }
+    Ok(())
+}
+
+/// Text escaped so that Markdown shows it literally: no markup, no table borders, no HTML, no automatic links. Unsafe
+/// characters are escaped as in [`visible`].
+pub fn markdown_text(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in visible(text).chars() {
+        match c {
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '#' | '~' => {
+                shown.push('\\');
+                shown.push(c);
+            }
+            '<' => shown.push_str("&lt;"),
+            '>' => shown.push_str("&gt;"),
+            '&' => shown.push_str("&amp;"),
+            // Prevents user mentions and mail links.
+            '@' => shown.push_str("&#64;"),
+            c => shown.push(c),
+        }
+    }
+    // Prevents links to bare URLs.
+    shown.replace("://", ":&#47;/")
 }
 
 /// A JSON formatter that differs from the wrapped one only in strings.
@@ -187,6 +239,25 @@ mod tests {
             "{pretty}"
         );
         assert_eq!(serde_json::from_str::<serde_json::Value>(&pretty).unwrap(), value);
+    }
+
+    #[test]
+    fn text_cannot_become_markup() {
+        let mut shown = String::new();
+        let replace = |out: &mut String, _: char| out.write_char('?');
+        write_markup_text(&mut shown, "<a href=\"x\" id='y'>é & \u{1b}", replace).unwrap();
+        assert_eq!(shown, "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;? &amp; ?");
+    }
+
+    #[test]
+    fn text_cannot_become_markdown() {
+        for (text, shown) in [
+            ("<b>|[x](y)", "&lt;b&gt;\\|\\[x\\](y)"),
+            ("https://h/a_b?c&d", "https:&#47;/h/a\\_b?c&amp;d"),
+            ("~~a~~ @user #1 !\u{1b}", "\\~\\~a\\~\\~ &#64;user \\#1 \\!\\\\x1b"),
+        ] {
+            assert_eq!(markdown_text(text), shown);
+        }
     }
 
     #[test]

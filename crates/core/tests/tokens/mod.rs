@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use argiope_core::page::examine::tokenizer::{Tag, TextMode, TokenHandler, Tokenizer};
-use argiope_core::page::examine::{TextContext, resolve_references};
+use argiope_core::page::examine::{TextContext, decode_character_references};
 use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
 use html5ever::tokenizer::{
     BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer as Html5everTokenizer, TokenizerOpts,
@@ -53,7 +53,7 @@ impl TokenHandler for ArgiopeHandler {
             let value = text(value);
             attributes
                 .entry(name(attribute))
-                .or_insert_with(|| resolve_references(&value, TextContext::Attribute).into_owned());
+                .or_insert_with(|| decode_character_references(&value, TextContext::Attribute).into_owned());
         }
         let name = name(tag.name);
         let mode = if self.switches_mode { mode_after(&name) } else { TextMode::Markup };

@@ -55,7 +55,7 @@ pub mod tokenizer;
 pub use charset::of_page as charset_of_page;
 pub use css::{CssReader, CssUrl, CssUse, unescape_css};
 pub use directives::{Directives, x_robots_tag};
-pub use entities::{TextContext, resolve as resolve_references};
+pub use entities::{TextContext, resolve as decode_character_references};
 pub use facts::{OpenGraph, PageFacts};
 pub(crate) use findings::MAX_RESOLVED;
 #[cfg(test)]

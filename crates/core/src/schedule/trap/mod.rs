@@ -202,7 +202,7 @@ pub struct Cut {
     /// The pattern, path, host or domain.
     pub at: Box<str>,
     /// Number of skipped links; a link found twice counts twice.
-    #[serde(rename = "left")]
+    #[serde(alias = "left")]
     pub skipped: u64,
     /// The first skipped link. For the rules about paths, only its first characters.
     pub example: Box<str>,
