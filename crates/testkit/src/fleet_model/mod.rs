@@ -16,7 +16,7 @@ mod store;
 use std::collections::BTreeMap;
 
 use process::{Process, Task};
-use store::{Bucket, ModelPage, ModelRequest, ModelToken, Node, Pool, ProcessId, Reply, Store};
+use store::{Bucket, ModelNode, ModelPage, ModelRequest, ModelToken, Pool, ProcessId, Reply, Store};
 
 use crate::sim::rng::SimRng;
 
@@ -174,8 +174,8 @@ impl World {
         buckets[0].queued.push_back(0);
         let pool = Pool { left: setup.max_pages.unwrap_or(0), ..Pool::default() };
         let store = Store {
-            buckets: buckets.into_iter().map(Node::new).collect(),
-            pool: Node::new(pool),
+            buckets: buckets.into_iter().map(ModelNode::new).collect(),
+            pool: ModelNode::new(pool),
             protocol: setup.protocol,
         };
         let processes = (0..setup.processes).map(|id| Process::new(id, setup.buckets)).collect();
