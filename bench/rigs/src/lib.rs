@@ -8,4 +8,4 @@ mod writer;
 
 pub use addresses::AddressGenerator;
 pub use tags::TagCounter;
-pub use writer::Writer;
+pub use writer::CommitWriter;

@@ -1,4 +1,4 @@
-//! [`Writer`]: writes commits on a separate thread, as in a crawl.
+//! [`CommitWriter`]: writes commits on a separate thread, as in a crawl.
 
 use crate::kernel;
 use argiope_core::StoreError;
@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// A writer thread. The caller continues to use the frontier while it writes.
-pub struct Writer {
+pub struct CommitWriter {
     batches: Option<mpsc::SyncSender<CommitBatch>>,
     /// Receives the batches that are durable.
     done: mpsc::Receiver<CommitBatch>,
@@ -20,7 +20,7 @@ pub struct Writer {
     pub longest_cpu: Duration,
 }
 
-impl Writer {
+impl CommitWriter {
     pub fn start(mut log: LogWriter) -> Self {
         // If the disk is slow, the caller waits when four batches are queued.
         let (batches, incoming) = mpsc::sync_channel::<CommitBatch>(4);

@@ -399,6 +399,11 @@ fn requests_after_the_end_are_refused() {
         assert!(error.is_input(), "{error}");
         crawl.close().await.expect("it ends well");
     });
+}
+
+#[test]
+fn the_error_names_the_request_that_is_not_absolute() {
+    let (_web, root) = serve(Site::http("127.5.2.39:0").expect("an address").page("/", Response::html("<p>x")));
     block_on(async {
         let crawl = quiet(&root).start().await.expect("it starts");
         let error = crawl.feed([&*root, "/relative"]).expect_err("not absolute");

@@ -259,9 +259,10 @@ fn a_missing_directory_is_reported_for_every_format() {
     }
 }
 
-/// The queries of links are encoded in the charset of their page, as the crawler and browsers do.
+/// Extracted data, Markdown and the site copy contain the URL that the crawl requests for a link: with the query in the
+/// charset of the page, as in browsers.
 #[test]
-fn links_have_the_urls_that_are_requested_whatever_the_charset() {
+fn exported_links_are_the_urls_that_the_crawl_requests_in_any_charset() {
     let page = b"<title>t</title><article><p>A text with a link that is long enough to be a text, <a href=\"caf\xe9.html?q=\xe9\">\
                  a page</a> and more words after the link.</p></article>";
     let site = Site::http("127.5.1.9:0").expect("a loopback address");

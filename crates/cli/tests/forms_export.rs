@@ -38,7 +38,7 @@ fn crawl(root: &str, directory: &Path) {
         .directory(directory)
         .configure(|config| config.warc = true)
         .start_blocking()
-        .expect("the command starts");
+        .expect("the crawl starts");
     pages.next().expect("the root");
     let form = |word: &str| Request::post(root).expect("a request").form([("q", word)]);
     pages.feed([form("orb"), form("funnel")]).expect("forms that can be sent");

@@ -5,8 +5,6 @@
 
 mod durable_kit;
 
-use std::time::{Duration, Instant};
-
 use argiope_practice::GraphPlan;
 use durable_kit::{CrawlFixture, GraphWeb, SeededRng, TIMEOUT, is_long, signal, wait};
 use rustix::process::Signal;
@@ -31,6 +29,7 @@ fn kill_and_resume(engine: &str, kills: u64, seed: u64) {
     let fixture = CrawlFixture::new(&practice.roots, &["--engine", engine]);
     let mut rng = SeededRng::new(seed);
     let mut killed = 0;
+    let mut is_finished = false;
     while killed < kills {
         // The time of a kill is counted in requests, so that a fast machine does not finish the crawl before enough
         // kills. One kill in five comes before the first request; a few random milliseconds are added.
@@ -40,6 +39,7 @@ fn kill_and_resume(engine: &str, kills: u64, seed: u64) {
         rng.pause(15);
         if let Some(status) = crawl.try_wait().expect("the state of the process can be read") {
             assert!(status.success(), "after {killed} kills: {status}");
+            is_finished = true;
             break;
         }
         crawl.kill().expect("the process is killed");
@@ -49,12 +49,8 @@ fn kill_and_resume(engine: &str, kills: u64, seed: u64) {
     assert!(killed > kills / 2, "only {killed} kills before the crawl finished: the site is too small");
 
     let before = practice.web.requests();
-    let started = Instant::now();
     let mut crawl = fixture.spawn(&[]);
-    if practice.web.wait_requests(before + 1, Duration::from_secs(5)) {
-        // The goal is well under a second; the bound allows for a busy machine.
-        assert!(started.elapsed() < Duration::from_secs(5), "the first request came after {:?}", started.elapsed());
-    }
+    assert!(is_finished || practice.web.wait_requests(before + 1, TIMEOUT), "the crawl is resumed without a request");
     assert!(wait(&mut crawl).success());
     practice.check(&fixture.records());
     let most_requested = practice.requests().into_iter().max_by_key(|(_, count)| *count).expect("pages were requested");
@@ -122,15 +118,13 @@ fn a_crawl_that_is_interrupted_at_random_moments_loses_no_page() {
         // Wait until the signal handler is installed: before that a signal kills the process.
         practice.wait_for(practice.web.requests() + 1 + rng.below(30), &mut crawl);
         signal(&crawl, kind);
-        let started = Instant::now();
         // Half of the runs, with both kinds of signals, get a second signal.
         if run % 4 >= 2 {
             rng.pause(20);
             signal(&crawl, kind);
         }
+        // Requests in flight take at most 60 ms. `wait` fails if the crawl does not end.
         let status = wait(&mut crawl);
-        // Requests in flight take at most 60 ms.
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         if status.success() {
             break;
         }
@@ -138,8 +132,6 @@ fn a_crawl_that_is_interrupted_at_random_moments_loses_no_page() {
         interrupted += 1;
     }
     assert!(interrupted >= 4, "{interrupted}");
-    let started = Instant::now();
     fixture.succeed(&[]);
-    assert!(started.elapsed() < TIMEOUT);
     practice.check(&fixture.records());
 }

@@ -77,6 +77,21 @@ fn the_page_is_read_sorted_and_filtered_in_a_browser() {
     browser.wait(
         "[...document.querySelectorAll('table[aria-label=Sections] tbody tr')].filter(row => !row.hidden).length === 2",
     );
-    assert_eq!(browser.accessibility_violations(), Vec::<String>::new());
     assert_eq!(browser.log_messages(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs chromedriver, axe"]
+fn the_page_is_accessible() {
+    let browser = Browser::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path());
+    argiope(folder.path(), &["report", "d.crawl", "--html", "r.html"]);
+    browser.open(&format!("file://{}/r.html", folder.path().display()));
+    // With an open list.
+    browser.click(".tiles a");
+    browser.wait(
+        "location.hash.startsWith('#g') && document.getElementById(location.hash.slice(1)).closest('details').open",
+    );
+    assert_eq!(browser.accessibility_violations(), Vec::<String>::new());
 }

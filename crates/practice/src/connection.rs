@@ -12,8 +12,8 @@ use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
 use crate::http2::{self, HandedOver};
 use crate::log::{HostState, LogIndex, RequestEnd, RequestLog};
-use crate::request::{ParsedRequest, Request, parse};
-use crate::script::{Script, Step};
+use crate::request::{ParsedRequest, ReceivedRequest, parse};
+use crate::script::{ResponseScript, ResponseStep};
 use crate::site::{ResponseSource, SiteContent};
 use crate::web::WebState;
 use crate::wire::{ClientStream, Handshake, Received};
@@ -86,17 +86,17 @@ struct ActiveResponse {
 /// Where the steps of a response come from.
 pub(crate) enum Source {
     /// All steps of a script.
-    Full(Arc<Script>),
+    Full(Arc<ResponseScript>),
     /// The response of a script to HEAD.
-    Head(Arc<Script>),
+    Head(Arc<ResponseScript>),
     /// The 304 of a script.
-    Unchanged(Arc<Script>),
+    Unchanged(Arc<ResponseScript>),
     /// A generated page.
-    Page(Box<Page>),
+    Page(Box<GraphPage>),
 }
 
 /// A generated page whose response is in progress.
-pub(crate) struct Page {
+pub(crate) struct GraphPage {
     graph: Arc<Graph>,
     id: PageId,
     head_only: bool,
@@ -298,7 +298,7 @@ impl ClientConnection {
     }
 
     /// Starts the response to a complete request.
-    fn begin(&mut self, request: &Request<'_>, context: &mut ConnectionContext<'_>) {
+    fn begin(&mut self, request: &ReceivedRequest<'_>, context: &mut ConnectionContext<'_>) {
         // The thread may have been busy since it woke up. With the old time, the latency would be too short.
         context.now = Instant::now();
         let name = request.host_name();
@@ -499,38 +499,38 @@ impl ActiveResponse {
         };
         match steps.get(self.step) {
             None => Action::Done,
-            Some(Step::Send(bytes)) => Action::Send(bytes),
-            Some(Step::Fill(length)) => Action::Fill(*length),
-            Some(Step::Drip(bytes, size, every)) => Action::Drip(bytes, *size, *every),
-            Some(Step::Wait(duration)) => Action::Wait(*duration),
-            Some(Step::Close) => Action::Close,
-            Some(Step::SilentClose) => Action::SilentClose,
-            Some(Step::Reset) => Action::Reset,
-            Some(Step::Hang) => Action::Hang,
-            Some(Step::Hold) => Action::Hold,
+            Some(ResponseStep::Send(bytes)) => Action::Send(bytes),
+            Some(ResponseStep::Fill(length)) => Action::Fill(*length),
+            Some(ResponseStep::Drip(bytes, size, every)) => Action::Drip(bytes, *size, *every),
+            Some(ResponseStep::Wait(duration)) => Action::Wait(*duration),
+            Some(ResponseStep::Close) => Action::Close,
+            Some(ResponseStep::SilentClose) => Action::SilentClose,
+            Some(ResponseStep::Reset) => Action::Reset,
+            Some(ResponseStep::Hang) => Action::Hang,
+            Some(ResponseStep::Hold) => Action::Hold,
         }
     }
 }
 
-impl Page {
+impl GraphPage {
     /// The response as a list of steps, for HTTP/2, whose streams do not share a buffer.
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn steps(&self) -> Vec<ResponseStep> {
         let plan = self.graph.plan();
         let mut steps = Vec::new();
         if self.graph.kind(self.id) == PageKind::Dead {
-            return vec![Step::Hang];
+            return vec![ResponseStep::Hang];
         }
         if plan.latency_us.1 > 0 {
-            steps.push(Step::Wait(self.graph.latency(self.id)));
+            steps.push(ResponseStep::Wait(self.graph.latency(self.id)));
         }
         let mut rendered = Vec::new();
         let fill = self.graph.render(self.id, &mut rendered);
         let drip_length = (plan.drip.0 as usize).min(rendered.len());
         let dripped = rendered.split_off(rendered.len() - drip_length);
-        steps.push(Step::Send(rendered.into()));
-        steps.push(Step::Fill(fill));
+        steps.push(ResponseStep::Send(rendered.into()));
+        steps.push(ResponseStep::Fill(fill));
         if !dripped.is_empty() {
-            steps.push(Step::Drip(dripped.into(), 1, Duration::from_micros(plan.drip.1)));
+            steps.push(ResponseStep::Drip(dripped.into(), 1, Duration::from_micros(plan.drip.1)));
         }
         steps
     }
@@ -556,7 +556,7 @@ impl Page {
 
 /// Selects the response to a request. Returns its source, its status (0 if there is none), and whether the request is a
 /// violation ([`Response::counts_as_violation`](crate::Response::counts_as_violation)).
-pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u16, bool) {
+pub(crate) fn select(content: &SiteContent, request: &ReceivedRequest<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
     let (source, status, is_violation) = match content.find(request) {
         ResponseSource::ScriptedPage(script) => {
@@ -580,7 +580,7 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
                 PageKind::Redirect(_) => 302,
             };
             (
-                Source::Page(Box::new(Page { graph, id, head_only, rendered: Vec::new(), drip_at: 0, fill: 0 })),
+                Source::Page(Box::new(GraphPage { graph, id, head_only, rendered: Vec::new(), drip_at: 0, fill: 0 })),
                 status,
                 false,
             )
@@ -591,7 +591,7 @@ pub(crate) fn select(content: &SiteContent, request: &Request<'_>) -> (Source, u
 }
 
 /// Whether the request has a validator of the page.
-fn is_unchanged(script: &Script, request: &Request<'_>) -> bool {
+fn is_unchanged(script: &ResponseScript, request: &ReceivedRequest<'_>) -> bool {
     if let (Some(tag), Some(wanted)) = (&script.etag, request.header("if-none-match")) {
         return wanted == "*" || wanted.contains(&format!("\"{tag}\""));
     }

@@ -72,7 +72,7 @@ pub use ideal::{CrawlerLimits, Ideal};
 pub use log::{HostCount, PolitenessLimits, SeenRequest, SiteCount, Stats};
 pub use oracle::{CrawlReach, ExpectedRecord};
 pub use proxy::{PracticeProxy, RunningProxy};
-pub use response::{BodyFraming, Drip, Response, ResponseBody, ResponseEnd};
+pub use response::{Drip, Response, ResponseBody, ResponseEnd, ResponseFraming};
 pub use serve::{ReadyLine, serve_main};
 pub use site::{RequestMatch, Site};
 pub use web::{PracticeWeb, RunningWeb};

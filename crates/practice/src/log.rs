@@ -7,8 +7,8 @@
 //!
 //! Invariant: `begin` and `end` are called exactly once per request, whatever happens to its connection.
 
-use crate::pages::Pages;
-use crate::request::Request;
+use crate::pages::PageSet;
+use crate::request::ReceivedRequest;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
@@ -169,7 +169,7 @@ pub(crate) struct RequestLog {
     politeness: PolitenessLimits,
     entries: Mutex<Vec<SeenRequest>>,
     hosts: Mutex<HashMap<Box<str>, Arc<HostState>>>,
-    pages: Mutex<Pages>,
+    pages: Mutex<PageSet>,
     /// Number of threads in `wait`.
     waiters: AtomicUsize,
     wait_lock: Mutex<()>,
@@ -280,7 +280,7 @@ impl RequestLog {
     pub(crate) fn begin(
         &self,
         host: &HostState,
-        request: &Request<'_>,
+        request: &ReceivedRequest<'_>,
         // The number of the connection, and the index of its site.
         (connection, site): (u64, usize),
         (status, is_violation): (u16, bool),

@@ -10,12 +10,12 @@ use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 /// The set of pages seen so far.
 #[derive(Debug, Default)]
-pub(crate) struct Pages {
+pub(crate) struct PageSet {
     known: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
     digest: u64,
 }
 
-impl Pages {
+impl PageSet {
     pub(crate) fn add(&mut self, host: &str, target: &str) {
         // A hasher with fixed keys: the digest is compared between processes.
         let mut hasher = DefaultHasher::new();
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn count_and_digest(pages: &[(&str, &str)]) -> (u64, String) {
-        let mut set = Pages::default();
+        let mut set = PageSet::default();
         pages.iter().for_each(|(host, target)| set.add(host, target));
         (set.count(), set.digest())
     }

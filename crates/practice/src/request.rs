@@ -1,12 +1,12 @@
 //! Parsing of requests, as far as the practice server needs it.
 //!
-//! Invariant: nothing is copied. A [`Request`] borrows from the received bytes, and `parse` returns how many it used.
+//! Invariant: nothing is copied. A [`ReceivedRequest`] borrows from the received bytes, and `parse` returns how many it used.
 
 use memchr::{memchr, memmem};
 
 /// A parsed request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Request<'a> {
+pub(crate) struct ReceivedRequest<'a> {
     pub(crate) method: &'a str,
     /// Path and query as requested. An absolute target, as sent to a proxy, loses its scheme and host.
     pub(crate) target: &'a str,
@@ -26,7 +26,7 @@ pub(crate) struct Request<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ParsedRequest<'a> {
     /// A complete request, and its length in bytes.
-    Whole(Request<'a>, usize),
+    Whole(ReceivedRequest<'a>, usize),
     /// More bytes are needed.
     Partial,
     /// The bytes are not an HTTP/1 request.
@@ -55,7 +55,7 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
     if !version.starts_with("HTTP/1.") || words.next().is_some() {
         return ParsedRequest::Malformed;
     }
-    let mut request = Request {
+    let mut request = ReceivedRequest {
         method,
         target: path_of(target),
         host: "",
@@ -86,12 +86,12 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
         }
     }
     match bytes.get(end + 4..end + 4 + body_length) {
-        Some(body) => ParsedRequest::Whole(Request { body, ..request }, end + 4 + body_length),
+        Some(body) => ParsedRequest::Whole(ReceivedRequest { body, ..request }, end + 4 + body_length),
         None => ParsedRequest::Partial,
     }
 }
 
-impl<'a> Request<'a> {
+impl<'a> ReceivedRequest<'a> {
     /// Header lines in order, without those that are not UTF-8.
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         headers(self.lines)

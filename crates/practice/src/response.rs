@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How the end of the body is indicated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BodyFraming {
+pub enum ResponseFraming {
     /// `Content-Length` with the true length.
     Length,
     /// `Content-Length` with a wrong length.
@@ -74,7 +74,7 @@ pub struct Response {
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) content_type: Option<String>,
     pub(crate) body: ResponseBody,
-    pub(crate) framing: BodyFraming,
+    pub(crate) framing: ResponseFraming,
     /// Interim responses (1xx) that come first, as bytes.
     pub(crate) interim: Vec<Vec<u8>>,
     /// The pause before the first byte.
@@ -108,7 +108,7 @@ impl Response {
             headers: Vec::new(),
             content_type: content_type.map(str::to_owned),
             body: ResponseBody::Bytes(body),
-            framing: BodyFraming::Length,
+            framing: ResponseFraming::Length,
             interim: Vec::new(),
             delay: Duration::ZERO,
             body_delay: Duration::ZERO,
@@ -312,20 +312,20 @@ impl Response {
 
     /// Splits the body into chunks of these sizes; the last size repeats.
     pub fn chunked(mut self, sizes: impl Into<Vec<usize>>) -> Response {
-        self.framing = BodyFraming::Chunked(sizes.into());
+        self.framing = ResponseFraming::Chunked(sizes.into());
         self
     }
 
     /// Declares no length: the body ends with the connection.
     pub fn until_close(mut self) -> Response {
-        self.framing = BodyFraming::UntilClose;
+        self.framing = ResponseFraming::UntilClose;
         self.ending = ResponseEnd::Close;
         self
     }
 
     /// Declares a wrong length.
     pub fn false_length(mut self, length: u64) -> Response {
-        self.framing = BodyFraming::FalseLength(length);
+        self.framing = ResponseFraming::FalseLength(length);
         self
     }
 

@@ -6,13 +6,13 @@
 //!
 //! Invariant: a script without a closing step leaves the connection ready for the next request.
 
-use crate::response::{BodyFraming, Response, ResponseBody, ResponseEnd, reason};
+use crate::response::{Response, ResponseBody, ResponseEnd, ResponseFraming, reason};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One step.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ResponseStep {
     /// Write these bytes.
     Send(Arc<[u8]>),
     /// Write this many bytes of filler.
@@ -35,45 +35,45 @@ pub(crate) enum Step {
 
 /// A compiled response, which can be sent any number of times.
 #[derive(Debug)]
-pub(crate) struct Script {
+pub(crate) struct ResponseScript {
     /// 0 if the response has no status.
     pub(crate) status: u16,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ResponseStep>,
     /// The steps for a HEAD request: everything up to the end of the head. Empty for raw bytes, which are also
     /// sent to HEAD.
-    pub(crate) head: Vec<Step>,
+    pub(crate) head: Vec<ResponseStep>,
     /// The status of the response to HEAD.
     pub(crate) head_status: u16,
     /// The steps for a conditional request with a matching validator; empty if the response has no validator.
-    pub(crate) unchanged: Vec<Step>,
+    pub(crate) unchanged: Vec<ResponseStep>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
     /// Whether requests for the page are counted as violations.
     pub(crate) is_violation: bool,
 }
 
-impl Script {
+impl ResponseScript {
     /// Compiles a response.
-    pub(crate) fn of(response: &Response) -> Script {
+    pub(crate) fn of(response: &Response) -> ResponseScript {
         let closing = closing(response);
         let mut steps = Vec::new();
         let mut head = Vec::new();
         if response.held {
-            steps.push(Step::Hold);
+            steps.push(ResponseStep::Hold);
         }
         if !response.delay.is_zero() {
-            steps.push(Step::Wait(response.delay));
+            steps.push(ResponseStep::Wait(response.delay));
         }
         if let Some(raw) = &response.raw {
             match response.drip {
-                Some(drip) => steps.push(Step::Drip(Arc::from(&raw[..]), drip.bytes, drip.every)),
+                Some(drip) => steps.push(ResponseStep::Drip(Arc::from(&raw[..]), drip.bytes, drip.every)),
                 None if raw.is_empty() => {}
-                None => steps.push(Step::Send(Arc::from(&raw[..]))),
+                None => steps.push(ResponseStep::Send(Arc::from(&raw[..]))),
             }
         } else {
             let head_bytes = head_bytes(response);
             head.extend(steps.iter().cloned());
-            head.push(Step::Send(Arc::from(&head_bytes[..])));
+            head.push(ResponseStep::Send(Arc::from(&head_bytes[..])));
             head.extend(closing.clone());
             push_bytes(&mut steps, response, head_bytes);
         }
@@ -81,7 +81,7 @@ impl Script {
         let status = |response: &Response| if response.raw.is_some() { 0 } else { response.status };
         let mut head_status = status(response);
         if let Some(other) = &response.on_head {
-            let script = Script::of(other);
+            let script = ResponseScript::of(other);
             head_status = script.status;
             head = if other.raw.is_some() { script.steps } else { script.head };
         }
@@ -89,7 +89,7 @@ impl Script {
             (None, None) => Vec::new(),
             _ => unchanged(response),
         };
-        Script {
+        ResponseScript {
             status: status(response),
             head_status,
             steps,
@@ -103,20 +103,20 @@ impl Script {
 }
 
 /// Appends head and framed body as steps, in as few pieces as the timing allows.
-fn push_bytes(steps: &mut Vec<Step>, response: &Response, head: Vec<u8>) {
+fn push_bytes(steps: &mut Vec<ResponseStep>, response: &Response, head: Vec<u8>) {
     let (mut body, mut fill) = framed_body(response);
     if let Some(limit) = response.truncate_at {
         body.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         fill = fill.min(limit.saturating_sub(body.len() as u64));
     }
-    let push_timed = |steps: &mut Vec<Step>, bytes: Vec<u8>| match response.drip {
-        Some(drip) => steps.push(Step::Drip(bytes.into(), drip.bytes, drip.every)),
-        None => steps.push(Step::Send(bytes.into())),
+    let push_timed = |steps: &mut Vec<ResponseStep>, bytes: Vec<u8>| match response.drip {
+        Some(drip) => steps.push(ResponseStep::Drip(bytes.into(), drip.bytes, drip.every)),
+        None => steps.push(ResponseStep::Send(bytes.into())),
     };
     if response.drip.is_some() && !response.drip_head || !response.body_delay.is_zero() {
-        steps.push(Step::Send(head.into()));
+        steps.push(ResponseStep::Send(head.into()));
         if !response.body_delay.is_zero() {
-            steps.push(Step::Wait(response.body_delay));
+            steps.push(ResponseStep::Wait(response.body_delay));
         }
         if !body.is_empty() {
             push_timed(steps, body);
@@ -125,7 +125,7 @@ fn push_bytes(steps: &mut Vec<Step>, response: &Response, head: Vec<u8>) {
         push_timed(steps, [head, body].concat());
     }
     if fill > 0 {
-        steps.push(Step::Fill(fill));
+        steps.push(ResponseStep::Fill(fill));
     }
 }
 
@@ -145,11 +145,11 @@ fn head_bytes(response: &Response) -> Vec<u8> {
     }
     match &response.framing {
         // Responses with these statuses have no body, and 1xx and 204 must not declare a length.
-        BodyFraming::Length if matches!(response.status, 100..=199 | 204 | 304) => {}
-        BodyFraming::Length => line("Content-Length", length(&response.body).to_string().as_bytes()),
-        BodyFraming::FalseLength(length) => line("Content-Length", length.to_string().as_bytes()),
-        BodyFraming::Chunked(_) => line("Transfer-Encoding", b"chunked"),
-        BodyFraming::UntilClose => {}
+        ResponseFraming::Length if matches!(response.status, 100..=199 | 204 | 304) => {}
+        ResponseFraming::Length => line("Content-Length", length(&response.body).to_string().as_bytes()),
+        ResponseFraming::FalseLength(length) => line("Content-Length", length.to_string().as_bytes()),
+        ResponseFraming::Chunked(_) => line("Transfer-Encoding", b"chunked"),
+        ResponseFraming::UntilClose => {}
     }
     match response.ending {
         ResponseEnd::Close if !response.http10 => line("Connection", b"close"),
@@ -177,7 +177,7 @@ fn framed_body(response: &Response) -> (Vec<u8>, u64) {
         ResponseBody::Bytes(bytes) => (bytes.clone(), 0),
         ResponseBody::Filled { start, .. } => (start.clone(), length(&response.body) - start.len() as u64),
     };
-    if let BodyFraming::Chunked(sizes) = &response.framing {
+    if let ResponseFraming::Chunked(sizes) = &response.framing {
         crate::filler::append(&mut bytes, std::mem::take(&mut fill));
         bytes = chunks(&bytes, sizes);
     }
@@ -200,29 +200,31 @@ fn chunks(mut body: &[u8], sizes: &[usize]) -> Vec<u8> {
     framed
 }
 
-fn closing(response: &Response) -> Option<Step> {
+fn closing(response: &Response) -> Option<ResponseStep> {
     match response.ending {
         ResponseEnd::KeepAlive => None,
-        ResponseEnd::Close => Some(Step::Close),
-        ResponseEnd::SilentClose if response.truncate_at.is_some() || response.raw.is_some() => Some(Step::SilentClose),
+        ResponseEnd::Close => Some(ResponseStep::Close),
+        ResponseEnd::SilentClose if response.truncate_at.is_some() || response.raw.is_some() => {
+            Some(ResponseStep::SilentClose)
+        }
         // The response is complete, so the close must not look like a truncation.
-        ResponseEnd::SilentClose => Some(Step::Close),
-        ResponseEnd::Reset => Some(Step::Reset),
-        ResponseEnd::Hang => Some(Step::Hang),
+        ResponseEnd::SilentClose => Some(ResponseStep::Close),
+        ResponseEnd::Reset => Some(ResponseStep::Reset),
+        ResponseEnd::Hang => Some(ResponseStep::Hang),
     }
 }
 
 /// The steps of the 304 for a response.
-fn unchanged(response: &Response) -> Vec<Step> {
+fn unchanged(response: &Response) -> Vec<ResponseStep> {
     let mut not_modified = response.clone();
     not_modified.status = 304;
     not_modified.reason = None;
     not_modified.body = ResponseBody::Bytes(Vec::new());
     not_modified.content_type = None;
-    not_modified.framing = BodyFraming::Length;
+    not_modified.framing = ResponseFraming::Length;
     not_modified.etag = None;
     not_modified.last_modified = None;
-    Script::of(&not_modified).steps
+    ResponseScript::of(&not_modified).steps
 }
 
 #[cfg(test)]
@@ -232,10 +234,10 @@ mod tests {
     /// All bytes that a response sends.
     fn sent_bytes(response: &Response) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for step in &Script::of(response).steps {
+        for step in &ResponseScript::of(response).steps {
             match step {
-                Step::Send(piece) | Step::Drip(piece, ..) => bytes.extend_from_slice(piece),
-                Step::Fill(n) => crate::filler::append(&mut bytes, *n),
+                ResponseStep::Send(piece) | ResponseStep::Drip(piece, ..) => bytes.extend_from_slice(piece),
+                ResponseStep::Fill(n) => crate::filler::append(&mut bytes, *n),
                 _ => {}
             }
         }
@@ -244,8 +246,8 @@ mod tests {
 
     #[test]
     fn a_small_response_is_sent_in_one_piece() {
-        let script = Script::of(&Response::text("hello"));
-        assert!(matches!(&script.steps[..], [Step::Send(_)]));
+        let script = ResponseScript::of(&Response::text("hello"));
+        assert!(matches!(&script.steps[..], [ResponseStep::Send(_)]));
     }
 
     #[test]
@@ -271,8 +273,8 @@ mod tests {
 
     #[test]
     fn the_304_of_a_page_has_its_entity_tag() {
-        let script = Script::of(&Response::text("x").etag("v1"));
-        let Some(Step::Send(bytes)) = script.unchanged.first() else { panic!("no step") };
+        let script = ResponseScript::of(&Response::text("x").etag("v1"));
+        let Some(ResponseStep::Send(bytes)) = script.unchanged.first() else { panic!("no step") };
         let text = String::from_utf8_lossy(bytes).into_owned();
         assert!(
             text.starts_with("HTTP/1.1 304 ") && text.contains("ETag: \"v1\"") && !text.contains("Length"),

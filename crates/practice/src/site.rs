@@ -10,9 +10,9 @@
 use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
 use crate::http2::{DEFAULT_MAX_STREAMS, Http2};
-use crate::request::Request;
+use crate::request::ReceivedRequest;
 use crate::response::Response;
-use crate::script::Script;
+use crate::script::ResponseScript;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::HashMap;
 use std::io;
@@ -207,18 +207,18 @@ impl Site {
     pub(crate) fn content(&self) -> SiteContent {
         let has_host_names = self.pages.keys().any(|path| path.starts_with("//"));
         let scripted_page = |responses: &Vec<Response>| ScriptedPage {
-            scripts: responses.iter().map(|response| Arc::new(Script::of(response))).collect(),
+            scripts: responses.iter().map(|response| Arc::new(ResponseScript::of(response))).collect(),
             requests: AtomicUsize::new(0),
         };
         let conditional = self.conditional.iter();
         SiteContent {
             conditional: conditional
-                .map(|(wanted, response)| (wanted.clone(), Arc::new(Script::of(response))))
+                .map(|(wanted, response)| (wanted.clone(), Arc::new(ResponseScript::of(response))))
                 .collect(),
             pages: self.pages.iter().map(|(path, responses)| (path.clone(), scripted_page(responses))).collect(),
             has_host_names,
             has_any_query: self.pages.keys().any(|path| path.ends_with("?*")),
-            fallback: Arc::new(Script::of(&self.fallback)),
+            fallback: Arc::new(ResponseScript::of(&self.fallback)),
             graph: self.graph.clone(),
         }
     }
@@ -258,7 +258,7 @@ impl RequestMatch {
         self
     }
 
-    fn matches(&self, request: &Request<'_>) -> bool {
+    fn matches(&self, request: &ReceivedRequest<'_>) -> bool {
         let has_cookie = |wanted: &str| {
             request.header("cookie").is_some_and(|cookies| cookies.split("; ").any(|cookie| cookie == wanted))
         };
@@ -286,13 +286,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// The responses of a page, which are sent in turn.
 struct ScriptedPage {
-    scripts: Vec<Arc<Script>>,
+    scripts: Vec<Arc<ResponseScript>>,
     /// The number of requests so far; not counted if the page has only one response.
     requests: AtomicUsize,
 }
 
 impl ScriptedPage {
-    fn next_script(&self) -> Option<&Arc<Script>> {
+    fn next_script(&self) -> Option<&Arc<ResponseScript>> {
         match &self.scripts[..] {
             [] => None,
             [only] => Some(only),
@@ -306,25 +306,25 @@ impl ScriptedPage {
 
 /// The content of a site, ready to be served.
 pub(crate) struct SiteContent {
-    conditional: Vec<(RequestMatch, Arc<Script>)>,
+    conditional: Vec<(RequestMatch, Arc<ResponseScript>)>,
     pages: HashMap<Box<str>, ScriptedPage>,
     /// Whether a page is scripted for one host name (`//b.test/x`).
     has_host_names: bool,
     /// Whether a page is scripted for every query (`/x?*`).
     has_any_query: bool,
-    fallback: Arc<Script>,
+    fallback: Arc<ResponseScript>,
     graph: Option<Arc<Graph>>,
 }
 
 /// The source of a response.
 pub(crate) enum ResponseSource {
-    ScriptedPage(Arc<Script>),
+    ScriptedPage(Arc<ResponseScript>),
     /// A page of a graph.
     Page(Arc<Graph>, PageId),
 }
 
 impl SiteContent {
-    pub(crate) fn find(&self, request: &Request<'_>) -> ResponseSource {
+    pub(crate) fn find(&self, request: &ReceivedRequest<'_>) -> ResponseSource {
         if let Some((_, script)) = self.conditional.iter().find(|(wanted, _)| wanted.matches(request)) {
             return ResponseSource::ScriptedPage(Arc::clone(script));
         }

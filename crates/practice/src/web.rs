@@ -200,21 +200,25 @@ impl RunningWeb {
     }
 
     /// Blocks until this many requests have arrived; returns `false` on timeout.
+    #[must_use = "it may have timed out"]
     pub fn wait_requests(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.requests() >= count)
     }
 
     /// Blocks until this many responses were sent completely; returns `false` on timeout.
+    #[must_use = "it may have timed out"]
     pub fn wait_answered(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.answered() >= count)
     }
 
     /// Blocks until exactly this number of connections is open; returns `false` on timeout.
+    #[must_use = "it may have timed out"]
     pub fn wait_open(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.open() == count)
     }
 
     /// Blocks until `condition` returns true; it is called after every event of the web. Returns `false` on timeout.
+    #[must_use = "it may have timed out"]
     pub fn wait_until(&self, timeout: Duration, mut condition: impl FnMut(&RunningWeb) -> bool) -> bool {
         self.shared.log.wait(timeout, || condition(self))
     }

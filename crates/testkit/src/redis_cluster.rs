@@ -25,6 +25,9 @@ pub struct ServerAccess {
     pub password: String,
 }
 
+/// Time after which a silent node of a cluster counts as dead, in milliseconds. A short one keeps the tests short.
+pub const NODE_TIMEOUT_MS: &str = "2000";
+
 /// A server process.
 struct Server {
     port: u16,
@@ -136,7 +139,7 @@ impl RedisCluster {
         };
         command.arg("--dir").arg(&folder).args(["--logfile", "log", "--repl-diskless-sync-delay", "0"]);
         if self.is_cluster {
-            command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"]);
+            command.args(["--cluster-enabled", "yes", "--cluster-node-timeout", NODE_TIMEOUT_MS]);
         }
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("redis-server starts");
         self.servers[index].child = Some(child);

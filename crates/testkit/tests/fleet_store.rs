@@ -15,7 +15,7 @@ use argiope_store::cluster::{
     BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleRequest, TakeRequest, TakeResult, bucket_of,
 };
 use argiope_testkit::frontier_suite as suite;
-use argiope_testkit::redis_cluster::RedisCluster;
+use argiope_testkit::redis_cluster::{NODE_TIMEOUT_MS, RedisCluster};
 
 const BUCKETS: u32 = 16;
 const LEASE_MS: u64 = 30_000;
@@ -182,16 +182,25 @@ fn a_put_that_no_replica_confirms_in_time_returns_what_is_new(cluster: &RedisClu
         }
     };
     let links: Vec<QueuedLink> = (0..5).map(|n| queued_link(&format!("https://h.example/{n}"))).collect();
+    // The replicas do not respond for a while, but must not count as dead.
+    let set_node_timeout = |milliseconds: &str| {
+        for index in 0..cluster.len() {
+            let reply = cluster.call(index, &["CONFIG", "SET", "cluster-node-timeout", milliseconds]);
+            assert_eq!(reply.as_deref(), Some("OK\n"));
+        }
+    };
+    set_node_timeout("60000");
     signal("-STOP");
     let put = std::thread::scope(|scope| {
         let put = scope.spawn(|| client_one.put_idempotent(&[(bucket_of("h.example", BUCKETS), links)]));
-        // Longer than one WAIT, shorter than the timeout after which a replica counts as dead.
+        // Longer than one WAIT.
         std::thread::sleep(Duration::from_millis(1_200));
         signal("-CONT");
         put.join().expect("no panic")
     });
     assert_eq!(put.expect("put")[0].new, [true; 5]);
     cluster.wait_until_ready();
+    set_node_timeout(NODE_TIMEOUT_MS);
 }
 
 fn the_first_of_equal_links_is_queued(cluster: &RedisCluster) {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{FinalOutcome, Frontier, Outcome, StoreError};
-use argiope_rigs::{AddressGenerator, Writer, kernel};
+use argiope_rigs::{AddressGenerator, CommitWriter, kernel};
 use argiope_store::disk::{self, CrawlSettings};
 use argiope_store::{MemoryFrontier, SeenSet};
 use serde_json::{Value, json};
@@ -137,7 +137,7 @@ fn on_disk(addresses: &AddressGenerator, folder: &Path, memory_limit: usize) -> 
     let measure = Measure::start();
     let opened = disk::open(folder, &CrawlSettings::new(), memory_limit)?;
     let mut frontier = opened.frontier;
-    let mut writer = Writer::start(opened.writer);
+    let mut writer = CommitWriter::start(opened.writer);
     let mut offered = 0_u64;
     addresses.each(|link| {
         frontier.offer(link)?;
@@ -172,7 +172,7 @@ fn reopen(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
     };
     let (opened, after_end) = open()?;
     let mut frontier = opened.frontier;
-    let mut writer = Writer::start(opened.writer);
+    let mut writer = CommitWriter::start(opened.writer);
     // About the length of a usual record.
     let record = [b'x'; 600];
     let final_outcome =

@@ -18,7 +18,7 @@ use argiope_core::schedule::job::Job;
 use argiope_core::schedule::keeper::{Keeper, Order};
 use argiope_core::visit::Visit;
 use argiope_core::{FollowList, LinkKind, Outcome, Time, UrlRef};
-use argiope_rigs::{Writer, kernel};
+use argiope_rigs::{CommitWriter, kernel};
 use argiope_store::disk::{self, CrawlSettings};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
     let opened = disk::open(folder, &CrawlSettings::new(), usize::MAX)?;
     let key = opened.frontier.key();
     let rules = Arc::new(config.compile(key)?);
-    let mut writer = Writer::start(opened.writer);
+    let mut writer = CommitWriter::start(opened.writer);
     let mut keeper = Keeper::new(opened.frontier, rules, WallClock { start: 0 });
     let mut now = Time::from_micros(1_000);
     keeper.begin(now)?;

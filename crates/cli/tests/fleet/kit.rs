@@ -10,9 +10,6 @@ use argiope_testkit::redis_cluster::RedisCluster;
 
 use crate::durable_kit::{GraphWeb, TIMEOUT, records};
 
-/// Seconds of a lease. A short lease keeps the tests short.
-pub const LEASE: &str = "2";
-
 /// A crawl that several processes share, and the folder in which they run.
 pub struct Fleet {
     pub cluster: RedisCluster,
@@ -21,6 +18,8 @@ pub struct Fleet {
     pub started: u32,
     /// Where the results are stored: `--out`.
     pub out: String,
+    /// The duration of a lease in seconds: `--lease`.
+    pub lease: u32,
     /// Environment variables of all processes.
     pub environment: Vec<(&'static str, String)>,
 }
@@ -28,7 +27,8 @@ pub struct Fleet {
 impl Fleet {
     pub fn new(cluster: RedisCluster) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self { cluster, folder, started: 0, out: "results".to_owned(), environment: Vec::new() }
+        // A short lease keeps the tests short.
+        Self { cluster, folder, started: 0, out: "results".to_owned(), lease: 2, environment: Vec::new() }
     }
 
     /// A process of the fleet.
@@ -36,7 +36,8 @@ impl Fleet {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
         let usual = "--scope any --allow-private --pace full -c 32 --retry-wait 20ms --buckets 64 --no-progress";
         command.current_dir(self.folder.path()).arg("crawl").args(usual.split(' '));
-        command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", &self.out, "--lease", LEASE]);
+        command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", &self.out]);
+        command.args(["--lease", &self.lease.to_string()]);
         command.args(more).stdin(Stdio::null()).envs(self.environment.iter().cloned());
         command
     }

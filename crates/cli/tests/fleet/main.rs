@@ -87,7 +87,7 @@ fn pages_of_killed_processes_are_archived_once_and_broken_links_decide_the_exit_
     let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     arguments.push("--warc");
     let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&arguments)).collect();
-    practice.web.wait_requests(50, TIMEOUT);
+    assert!(practice.web.wait_requests(50, TIMEOUT));
     let mut killed = processes.remove(0);
     killed.kill().expect("the process is killed");
     wait(&mut killed);
@@ -156,7 +156,7 @@ fn every_page_is_recorded_once_although_processes_are_killed() {
     let mut rng = SeededRng::new(2);
     for _ in 0..kills {
         let target = practice.web.requests() + 10 + rng.below(60);
-        practice.web.wait_requests(target, Duration::from_secs(10));
+        assert!(practice.web.wait_requests(target, TIMEOUT));
         let pick = rng.below(processes.len() as u64) as usize;
         let mut killed = std::mem::replace(&mut processes[pick], fleet.spawn(&roots));
         killed.kill().expect("the process is killed");
@@ -175,7 +175,7 @@ fn a_process_that_was_paused_past_its_lease_sends_no_requests_for_it() {
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    practice.web.wait_requests(150, TIMEOUT);
+    assert!(practice.web.wait_requests(150, TIMEOUT));
     signal(&processes[0], Signal::STOP);
     // Longer than its lease and the skew that the store tolerates.
     std::thread::sleep(Duration::from_secs(4));
@@ -195,9 +195,13 @@ fn no_page_is_lost_if_a_primary_of_the_store_dies() {
         GraphWeb::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(4, 30, 20 + 20 * node_deaths) });
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
-    let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    for _ in 0..node_deaths {
-        practice.web.wait_requests(practice.web.requests() + 80, Duration::from_secs(30));
+    let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    for deaths in 0..node_deaths {
+        practice.wait_for(practice.web.requests() + 80, &mut processes[0]);
+        if processes[0].try_wait().expect("the state of the process can be read").is_some() {
+            assert!(deaths > node_deaths / 2, "only {deaths} deaths before the crawl finished: the site is too small");
+            break;
+        }
         let Some(primary) = (0..fleet.cluster.len()).find(|index| fleet.cluster.is_primary(*index)) else { break };
         fleet.cluster.kill_node(primary);
         let until = Instant::now() + TIMEOUT;
@@ -225,7 +229,7 @@ fn the_limit_on_pages_is_exact_over_all_processes() {
     let mut arguments: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     arguments.extend(["--max-pages", "123"]);
     let mut processes: Vec<Child> = (0..3).map(|_| fleet.spawn(&arguments)).collect();
-    practice.web.wait_requests(40, TIMEOUT);
+    assert!(practice.web.wait_requests(40, TIMEOUT));
     let mut killed = processes.remove(0);
     killed.kill().expect("the process is killed");
     wait(&mut killed);
@@ -252,7 +256,7 @@ fn another_process_continues_after_one_is_interrupted() {
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut first = fleet.spawn(&roots);
-    practice.web.wait_requests(100, TIMEOUT);
+    assert!(practice.web.wait_requests(100, TIMEOUT));
     signal(&first, Signal::TERM);
     assert_eq!(wait(&mut first).code(), Some(143), "{}", fleet.logs());
     let second = fleet.spawn(&[]);
@@ -281,7 +285,7 @@ fn processes_wait_for_a_store_that_is_silent_longer_than_a_lease() {
     let mut fleet = Fleet::new(RedisCluster::single());
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    practice.web.wait_requests(100, TIMEOUT);
+    assert!(practice.web.wait_requests(100, TIMEOUT));
     let server = fleet.cluster.pid(0).expect("the command runs").to_string();
     let kill = |name: &str| assert!(Command::new("kill").args([name, &server]).status().expect("kill").success());
     kill("-STOP");
@@ -301,9 +305,11 @@ fn processes_wait_for_a_store_that_is_silent_longer_than_a_lease() {
 fn processes_wait_for_a_full_store_and_no_page_is_lost() {
     let practice = GraphWeb::serve_with_headers(GraphPlan { latency_us: (10_000, 30_000), ..plan(8, 20, 20) });
     let mut fleet = Fleet::new(RedisCluster::single());
+    // A busy machine may delay the renewal of a lease by some seconds.
+    fleet.lease = 8;
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes = vec![fleet.spawn(&roots)];
-    practice.web.wait_requests(60, TIMEOUT);
+    assert!(practice.web.wait_requests(60, TIMEOUT));
     let set_max_memory = |limit: &str| {
         let set = fleet.cluster.call(0, &["CONFIG", "SET", "maxmemory", limit, "maxmemory-policy", "noeviction"]);
         assert_eq!(set.as_deref(), Some("OK\n"));
@@ -311,7 +317,7 @@ fn processes_wait_for_a_full_store_and_no_page_is_lost() {
     set_max_memory("500kb");
     fleet.wait_for_log("OOM");
     // Longer than a lease: leases are renewed although the store is full.
-    std::thread::sleep(Duration::from_millis(2_500));
+    std::thread::sleep(Duration::from_secs(9));
     assert!(!fleet.logs().contains("joining again"), "{}", fleet.logs());
     set_max_memory("0");
     processes.push(fleet.spawn(&[]));

@@ -18,7 +18,7 @@ fn results_go_to_object_storage_and_are_read_from_there() {
     fleet.environment = server.environment();
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
-    practice.web.wait_requests(60, TIMEOUT);
+    assert!(practice.web.wait_requests(60, TIMEOUT));
     let mut killed = std::mem::replace(&mut processes[0], fleet.spawn(&roots));
     killed.kill().expect("the process is killed");
     wait(&mut killed);

@@ -64,7 +64,7 @@ fn a_recrawl_sends_conditional_requests_and_survives_kills() {
     let mut again = roots.clone();
     again.push("--recrawl");
     let mut processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&again)).collect();
-    web.wait_requests(first as u64 + 40, TIMEOUT);
+    assert!(web.wait_requests(first as u64 + 40, TIMEOUT));
     processes.push(fleet.spawn(&[]));
     let mut killed = processes.remove(0);
     killed.kill().expect("the process is killed");

@@ -7,7 +7,7 @@
 //!
 //! # Adding a case
 //!
-//! Each category is a file with one function `cases()`. A case is a name, a title, the expectation, and a function that
+//! Each category is a module with one function `cases()`. A case is a name, a title, the expectation, and a function that
 //! builds its servers:
 //!
 //! ```ignore

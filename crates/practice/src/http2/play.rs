@@ -3,7 +3,7 @@
 //! If a script sends bytes that are not an HTTP response, the stream is reset.
 
 use crate::filler;
-use crate::script::Step;
+use crate::script::ResponseStep;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
@@ -18,7 +18,7 @@ const CLEANLY: bool = true;
 const NOT_CLEANLY: bool = false;
 
 /// Runs the steps. Returns whether the response was sent as scripted. `head_only`: the request is HEAD.
-pub(super) async fn play(steps: &[Step], respond: SendResponse<Bytes>, head_only: bool) -> bool {
+pub(super) async fn play(steps: &[ResponseStep], respond: SendResponse<Bytes>, head_only: bool) -> bool {
     let mut reply =
         Reply { respond, stream: None, head: Vec::new(), framing: Framing::UntilClose, head_only, is_ended: false };
     match run(steps, &mut reply).await {
@@ -30,11 +30,11 @@ pub(super) async fn play(steps: &[Step], respond: SendResponse<Bytes>, head_only
     }
 }
 
-async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Aborted> {
+async fn run(steps: &[ResponseStep], reply: &mut Reply) -> Result<(), Aborted> {
     for step in steps {
         match step {
-            Step::Send(bytes) => reply.send(bytes).await?,
-            Step::Fill(total) => {
+            ResponseStep::Send(bytes) => reply.send(bytes).await?,
+            ResponseStep::Fill(total) => {
                 let mut at = 0;
                 while at < *total {
                     let piece = filler::slice_at(at, *total - at);
@@ -42,7 +42,7 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Aborted> {
                     at += piece.len() as u64;
                 }
             }
-            Step::Drip(bytes, size, every) => {
+            ResponseStep::Drip(bytes, size, every) => {
                 for (number, piece) in bytes.chunks((*size).max(1)).enumerate() {
                     if number > 0 {
                         tokio::time::sleep(*every).await;
@@ -50,15 +50,15 @@ async fn run(steps: &[Step], reply: &mut Reply) -> Result<(), Aborted> {
                     reply.send(piece).await?;
                 }
             }
-            Step::Wait(span) => tokio::time::sleep(*span).await,
-            Step::Close => return reply.finish(CLEANLY).await,
-            Step::SilentClose => return reply.finish(NOT_CLEANLY).await,
-            Step::Reset => {
+            ResponseStep::Wait(span) => tokio::time::sleep(*span).await,
+            ResponseStep::Close => return reply.finish(CLEANLY).await,
+            ResponseStep::SilentClose => return reply.finish(NOT_CLEANLY).await,
+            ResponseStep::Reset => {
                 reply.flush().await;
                 reply.reset(Reason::CANCEL);
                 return Ok(());
             }
-            Step::Hang | Step::Hold => {
+            ResponseStep::Hang | ResponseStep::Hold => {
                 // Wait until the client resets the stream or disconnects.
                 let _ = match &mut reply.stream {
                     Some(stream) => poll_fn(|cx| stream.poll_reset(cx)).await,

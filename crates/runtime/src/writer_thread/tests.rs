@@ -133,7 +133,7 @@ impl File for BarrierFile {
         if self.is_log {
             let is_too_low = |count: &mut usize| *count < 2;
             let (_count, waited) =
-                changed.wait_timeout_while(count, Duration::from_secs(2), is_too_low).expect("not poisoned");
+                changed.wait_timeout_while(count, Duration::from_secs(60), is_too_low).expect("not poisoned");
             assert!(!waited.timed_out(), "the outputs of the next commit must not wait for the log");
         } else {
             *count += 1;

@@ -6,7 +6,8 @@ use argiope_core::rules::{Config, EngineName, HttpVersion, Pace, RobotsPolicy, S
 use argiope_core::{ErrorKind, Outcome, Truncated};
 use argiope_practice::{CertificateKind, PracticeProxy, Response, Site, Stats};
 
-use super::{politeness, serve};
+use super::politeness::{DELAY, assert_spaced};
+use super::serve;
 use crate::crawling::{Crawled, config, crawl, trust};
 
 fn https_site(address: &str) -> Site {
@@ -147,7 +148,7 @@ pub fn http2_through_a_proxy(engine: EngineName) {
 
 /// Checks that requests are spaced by a delay. The responses take longer than the delay, so that streams overlap.
 fn check_spacing(engine: EngineName, site: Site, change: impl FnOnce(&mut Config)) {
-    let slow = Response::html("page").delay(Duration::from_millis(150));
+    let slow = Response::html("page").delay(2 * DELAY);
     let site = site.http2().page("/", Response::links(links(5))).fallback(slow);
     let root = site.url("/");
     let web = serve([site]);
@@ -159,17 +160,18 @@ fn check_spacing(engine: EngineName, site: Site, change: impl FnOnce(&mut Config
     let crawled = crawl(&config);
     assert_eq!(crawled.pages.len(), 6);
     assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("2"))));
-    politeness::assert_spaced(&web.log(), Duration::from_millis(80));
+    assert_spaced(&web.log(), DELAY);
     let (connections, max) = (web.stats().connections, max_connections(engine, 4));
     assert!(connections <= max, "{connections} connections");
 }
 
 pub fn delays_between_streams(engine: EngineName) {
-    check_spacing(engine, https_site("127.7.0.9"), |config| config.delay = Span(Duration::from_millis(80)));
+    check_spacing(engine, https_site("127.7.0.9"), |config| config.delay = Span(DELAY));
 }
 
 pub fn a_crawl_delay_between_streams(engine: EngineName) {
-    let site = https_site("127.7.0.10").robots("User-agent: *\nCrawl-delay: 0.08\n");
+    let robots = format!("User-agent: *\nCrawl-delay: {}\n", DELAY.as_secs_f32());
+    let site = https_site("127.7.0.10").robots(&robots);
     check_spacing(engine, site, |config| config.robots = RobotsPolicy::Obey);
 }
 

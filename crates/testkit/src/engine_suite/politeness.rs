@@ -111,6 +111,9 @@ pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
     assert!(connections <= 703, "{connections} connections for 701 hosts");
 }
 
+/// A delay that is long compared to the latencies of a busy machine.
+pub(super) const DELAY: Duration = Duration::from_millis(400);
+
 /// Checks that requests start at least `delay` apart. Requests reach the server with a varying latency, so a single gap
 /// may be too short by half a delay. The sum of all gaps may be too short by a quarter of one delay.
 pub(super) fn assert_spaced(log: &[SeenRequest], delay: Duration) {
@@ -134,15 +137,15 @@ pub fn the_delay_is_respected(engine: EngineName) {
     let web = serve([site]);
     let mut config = config(engine, &[&root]);
     config.robots = RobotsPolicy::Obey;
-    config.delay = Span(Duration::from_millis(100));
+    config.delay = Span(DELAY);
     crawl(&config);
     assert_eq!(web.requests(), 7);
-    assert_spaced(&web.log(), Duration::from_millis(100));
+    assert_spaced(&web.log(), DELAY);
 }
 
 pub fn crawl_delay_is_respected(engine: EngineName) {
     let site = site("127.3.0.7")
-        .robots("User-agent: *\nCrawl-delay: 0.1\n")
+        .robots(&format!("User-agent: *\nCrawl-delay: {}\n", DELAY.as_secs_f32()))
         .page("/", Response::links(["/a", "/b", "/c"]))
         .fallback(Response::html("page"));
     let root = site.url("/");
@@ -151,7 +154,7 @@ pub fn crawl_delay_is_respected(engine: EngineName) {
     config.robots = RobotsPolicy::Obey;
     assert_eq!(crawl(&config).pages.len(), 4);
     let pages: Vec<SeenRequest> = web.log().into_iter().filter(|request| request.path != "/robots.txt").collect();
-    assert_spaced(&pages, Duration::from_millis(100));
+    assert_spaced(&pages, DELAY);
     assert_eq!(web.stats().max_at_once, 1);
 }
 

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use argiope_core::rules::{EngineName, Size, Span};
+use argiope_core::rules::{Config, EngineName, Size, Span};
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Outcome, Truncated};
 use argiope_practice::Response;
@@ -11,6 +11,7 @@ use argiope_practice::Response;
 use super::{serve, site};
 use crate::crawling::{Crawled, config, crawl};
 
+/// Short, for responses that reach the timeout.
 const SHORT_TIMEOUT: Span = Span(Duration::from_millis(300));
 
 /// The kind of a visit's error.
@@ -18,13 +19,17 @@ fn error_kind(visit: &Visit) -> Option<ErrorKind> {
     visit.facts.error.as_ref().map(|failure| failure.kind)
 }
 
-/// Crawls a site of one page with short timeouts and without retries.
+/// Crawls a site of one page without retries.
 fn crawl_one_page(engine: EngineName, address: &str, response: Response) -> Crawled {
+    crawl_with_idle_timeout(Config::default().idle_timeout, engine, address, response)
+}
+
+fn crawl_with_idle_timeout(timeout: Span, engine: EngineName, address: &str, response: Response) -> Crawled {
     let site = site(address).page("/", response);
     let root = site.url("/");
     let _web = serve([site]);
     let mut config = config(engine, &[&root]);
-    config.idle_timeout = SHORT_TIMEOUT;
+    config.idle_timeout = timeout;
     config.max_tries = 1;
     crawl(&config)
 }
@@ -115,13 +120,16 @@ pub fn a_reset_within_the_body(engine: EngineName) {
 }
 
 pub fn a_slow_drip(engine: EngineName) {
-    // A slow response without long pauses is read to the end.
-    let crawled =
-        crawl_one_page(engine, "127.2.0.7", Response::html("<title>drip</title>").drip(4, Duration::from_millis(20)));
+    // Long enough for the first bytes even on a busy machine.
+    let timeout = Span::from_secs(2);
+    // A response that takes longer than the timeout, but has no long pauses, is read to the end. Its rate of 400 bytes a
+    // second is above the minimum.
+    let drip = Response::html("<title>drip</title>".repeat(60)).drip(60, Duration::from_millis(150));
+    let crawled = crawl_with_idle_timeout(timeout, engine, "127.2.0.7", drip);
     assert_eq!((crawled.pages[0].facts.outcome, crawled.pages[0].facts.truncated), (Outcome::Ok, None));
     // A stalled body: the received bytes are kept.
     let stall = Response::html("<title>stall</title>").truncate_at(10).ending(argiope_practice::ResponseEnd::Hang);
-    let crawled = crawl_one_page(engine, "127.2.0.7", stall);
+    let crawled = crawl_with_idle_timeout(timeout, engine, "127.2.0.7", stall);
     let page = &crawled.pages[0];
     assert_eq!(
         (page.facts.outcome, page.facts.truncated, error_kind(page)),
@@ -143,7 +151,7 @@ pub fn a_page_that_takes_long_to_read(engine: EngineName) {
     .collect();
     let body = format!("{}{noise}", "<a href=#>x</a>".repeat(300_000));
     let size = body.len() as u64;
-    let crawled = crawl_one_page(engine, "127.2.0.18", Response::html(body).gzip());
+    let crawled = crawl_with_idle_timeout(SHORT_TIMEOUT, engine, "127.2.0.18", Response::html(body).gzip());
     let page = &crawled.pages[0];
     assert_eq!((page.facts.outcome, page.facts.truncated, error_kind(page)), (Outcome::Ok, None, None));
     assert_eq!(page.facts.bytes_body, size);
@@ -151,7 +159,7 @@ pub fn a_page_that_takes_long_to_read(engine: EngineName) {
 
 pub fn a_stalled_head(engine: EngineName) {
     for response in [Response::hang(), Response::html("x").drip_all(1, Duration::from_millis(100))] {
-        let crawled = crawl_one_page(engine, "127.2.0.8", response);
+        let crawled = crawl_with_idle_timeout(SHORT_TIMEOUT, engine, "127.2.0.8", response);
         let page = &crawled.pages[0];
         assert_eq!((page.facts.outcome, error_kind(page)), (Outcome::Failed, Some(ErrorKind::TimeoutFirstByte)));
     }

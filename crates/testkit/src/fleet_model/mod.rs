@@ -7,8 +7,8 @@
 //! The oracle checks that no page is lost, that every record exists once, that no process starts a request after
 //! another one has acquired the bucket, that the end is not detected too early, and that the limit on pages is exact.
 //!
-//! [`FleetProtocol`] can disable single rules. `tests/fleet_model.rs` checks for some of them that the oracle then
-//! finds a broken guarantee. This shows that the rule is necessary.
+//! [`FleetProtocol`] can disable single rules. `tests/fleet_model.rs` disables some of the rules, one at a time, and checks
+//! that the oracle then finds a broken guarantee. This shows that the rule is necessary.
 
 mod process;
 mod store;
@@ -16,13 +16,13 @@ mod store;
 use std::collections::BTreeMap;
 
 use process::{Process, Task};
-use store::{Bucket, ModelPage, ModelRequest, ModelToken, Node, Pool, ProcessId, Reply, Store};
+use store::{Bucket, ModelNode, ModelPage, ModelRequest, ModelToken, Pool, ProcessId, Reply, Store};
 
 use crate::sim::rng::SimRng;
 
 /// Duration of a lease, in ticks.
 pub const LEASE_TICKS: u64 = 30;
-/// Ticks that a lease lasts longer in the store than for its owner.
+/// The store keeps a lease this many ticks longer than its owner does.
 pub const MARGIN_TICKS: u64 = 2;
 
 /// The rules of the protocol. Each can be disabled.
@@ -149,7 +149,7 @@ struct World {
 struct PutTally {
     /// Puts that were begun.
     begun: u32,
-    /// Puts that were executed and replicated.
+    /// Puts whose reply the process has received (and, with the rule `wait`, that are replicated).
     replied: u32,
     /// Puts with the reply that the page is new.
     new: u32,
@@ -174,8 +174,8 @@ impl World {
         buckets[0].queued.push_back(0);
         let pool = Pool { left: setup.max_pages.unwrap_or(0), ..Pool::default() };
         let store = Store {
-            buckets: buckets.into_iter().map(Node::new).collect(),
-            pool: Node::new(pool),
+            buckets: buckets.into_iter().map(ModelNode::new).collect(),
+            pool: ModelNode::new(pool),
             protocol: setup.protocol,
         };
         let processes = (0..setup.processes).map(|id| Process::new(id, setup.buckets)).collect();
@@ -304,9 +304,10 @@ impl World {
         }
         let ModelSetup { protocol, max_pages, .. } = self.setup;
         let mut turn = process::Turn { now: self.now, links: &self.links, protocol, max_pages, effects: Vec::new() };
-        let task = self.rng.below(self.setup.buckets * 2 + 1);
+        // A process has two tasks per bucket (work, renewal of the lease) and one that detects the end.
+        let task_index = self.rng.below(self.setup.buckets * 2 + 1);
         let resend = self.rng.below(20) == 0;
-        self.processes[pick].step(task, resend, &mut turn);
+        self.processes[pick].step(task_index, resend, &mut turn);
         let effects = turn.effects;
         let id = self.processes[pick].id;
         for effect in effects {

@@ -205,11 +205,11 @@ impl Process {
         turn.effects.push(Effect::Send { task, call: self.calls, request });
     }
 
-    /// Makes one step of the task with this number. With `resend`, the reply that the task waits for counts as lost, and the
+    /// Makes one step of the task with this index. With `resend`, the reply that the task waits for counts as lost, and the
     /// request is sent again.
-    pub fn step(&mut self, number: usize, resend: bool, turn: &mut Turn<'_>) {
+    pub fn step(&mut self, task_index: usize, resend: bool, turn: &mut Turn<'_>) {
         let buckets = self.tasks.len();
-        match number {
+        match task_index {
             n if n < buckets => self.step_work(n, resend, turn),
             n if n < 2 * buckets => self.step_renewal(n - buckets, resend, turn),
             _ => self.step_end(resend, turn),

@@ -60,7 +60,7 @@ pub struct Pool {
 
 /// A node: a value and its replica, which lags behind.
 #[derive(Clone, Debug, Default)]
-pub struct Node<T> {
+pub struct ModelNode<T> {
     pub value: T,
     pub replica: T,
     /// Number of the last write.
@@ -80,7 +80,7 @@ pub struct ModelVersion {
     number: u64,
 }
 
-impl<T: Clone> Node<T> {
+impl<T: Clone> ModelNode<T> {
     pub fn new(value: T) -> Self {
         Self { replica: value.clone(), value, version: 0, replicated: 0, unreplicated: VecDeque::new(), generation: 0 }
     }
@@ -212,7 +212,7 @@ pub enum Reply {
     Refused,
     Counts(BucketCounts),
     Confirmed(BucketCounts, ModelVersion),
-    /// The reply to `Wait` and `WaitGrant`: see [`Node::is_replicated`].
+    /// The reply to `Wait` and `WaitGrant`: see [`ModelNode::is_replicated`].
     Replicated(Option<bool>),
     /// The reply to `Grant` and `Refund`.
     Granted {
@@ -237,8 +237,8 @@ pub struct BucketCounts {
 /// All nodes: one per bucket, and one for the pool.
 #[derive(Clone)]
 pub struct Store {
-    pub buckets: Vec<Node<Bucket>>,
-    pub pool: Node<Pool>,
+    pub buckets: Vec<ModelNode<Bucket>>,
+    pub pool: ModelNode<Pool>,
     pub protocol: FleetProtocol,
 }
 
