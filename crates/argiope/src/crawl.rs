@@ -265,7 +265,7 @@ impl Drop for Crawl {
 }
 
 /// Starts a crawl in its crawl directory, or in memory if it has none.
-fn begin(config: &Config, mut rules: Rules, consumer: PageSender) -> Result<KeeperHandle, Error> {
+fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHandle, Error> {
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
         return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
@@ -282,8 +282,7 @@ fn begin(config: &Config, mut rules: Rules, consumer: PageSender) -> Result<Keep
         directory.requeue_unreached()?;
     }
     let jsonl = config.jsonl.as_deref().map(|jsonl| directory.open_output(jsonl)).transpose()?;
-    // With the same key, the frontier uses the fingerprints that the workers compute.
-    rules.fingerprint_key = directory.frontier.key();
+    let rules = rules.with_fingerprint_key(directory.frontier.key());
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::{CrawlReport, RootProblem};
 use argiope_core::page::reader::FieldCount;
-use argiope_core::rules::Rules;
+use argiope_core::rules::{ProgramSettings, Rules};
 use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_runtime::atomic_file::AtomicFile;
@@ -35,7 +35,7 @@ const NO_ROOT: u8 = 4;
 
 /// Crawls as configured, in the crawl directory that belongs to the settings.
 pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
-    let rules = settings.rules()?;
+    let rules = settings.rules(ProgramSettings::default())?;
     let config = &settings.crawl;
     let directory = directory::directory_path(config, &rules);
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
@@ -73,7 +73,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
 }
 
 /// Opens the crawl directory and crawls in it, or reports that the crawl is finished.
-fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<ExitCode, Error> {
+fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages } = settings;
     let messages = *messages;
     let path = directory::directory_path(config, &rules);
@@ -136,8 +136,7 @@ fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<Ex
     let settled_before = if is_finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(settings, &clock);
-    // With the same key, the frontier uses the fingerprints that the workers compute.
-    rules.fingerprint_key = directory.frontier.key();
+    let rules = rules.with_fingerprint_key(directory.frontier.key());
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;
     let on_start = Box::new(|_: &KeeperHandle| ());
     crawl(

@@ -1,7 +1,7 @@
 //! The settings of the command: those of the crawl, and those of messages and the exit code, which the library does not
 //! have.
 
-use argiope_core::rules::{Config, ConfigError, Rules};
+use argiope_core::rules::{Config, ConfigError, ProgramSettings, Rules};
 use serde::{Deserialize, Serialize};
 
 /// All settings of `argiope crawl`, as the flags and the configuration file give them.
@@ -50,10 +50,9 @@ impl MessageSettings {
 
 impl CommandSettings {
     /// Compiles the settings of the crawl. With `-vv`, pages also report the links that are not followed.
-    pub fn rules(&self) -> Result<Rules, ConfigError> {
-        let mut rules = argiope_runtime::rules(&self.crawl)?;
-        rules.report_skips = self.messages.verbose > 1;
-        Ok(rules)
+    pub fn rules(&self, program: ProgramSettings) -> Result<Rules, ConfigError> {
+        let report_skips = self.messages.verbose > 1;
+        argiope_runtime::rules(&self.crawl, ProgramSettings { report_skips, ..program })
     }
 
     /// Every key that a configuration file may have.

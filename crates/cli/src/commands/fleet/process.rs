@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use argiope_core::lease::Lease;
 use argiope_core::output::escape::visible;
 use argiope_core::output::warc::segment_start;
+use argiope_core::rules::ProgramSettings;
 use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::{Link, LinkRef, Time};
 use argiope_runtime::Error;
@@ -191,8 +192,11 @@ impl Participant<'_> {
         sessions: &mut u64,
     ) -> Result<SessionEnd, FleetCommandError> {
         let Participant { shared, settings, .. } = self;
-        let mut rules = shared.rules().map_err(|error| FleetCommandError::Usage(error.to_string()))?;
-        rules.fingerprint_key = settings.key;
+        // The clock starts at zero.
+        let lease = Lease::until(Time::ZERO + lease_times.lease);
+        let program = ProgramSettings { lease, archive_segments: true, ..ProgramSettings::default() };
+        let rules = shared.rules(program).map_err(|error| FleetCommandError::Usage(error.to_string()))?;
+        let mut rules = rules.with_fingerprint_key(settings.key);
         let mut client = self.client()?;
         let is_new = FleetState::read(&mut client)? == FleetState::Created;
         if is_new && settings.round > 1 {
@@ -217,12 +221,9 @@ impl Participant<'_> {
                 local_crawl::print_line(shared.messages, &format!("{}: this crawl is at its time limit", self.name));
                 return Ok(SessionEnd::Exit(ExitCode::SUCCESS));
             }
-            rules.max_time = Some(left);
+            rules = rules.with_time_left(left);
         }
-        // The clock starts at zero.
         let clock = Clock::start();
-        rules.lease = Lease::until(Time::ZERO + lease_times.lease);
-        rules.archive_segments = true;
         let archive_rules = Arc::new(rules.clone());
         let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
         let fleet = SharedFleet::default();
