@@ -68,7 +68,6 @@ pub(super) fn request(
         assets: false,
         out: None,
         jsonl: None,
-        csv: None,
         warc: false,
         ..config.clone()
     };

@@ -47,9 +47,9 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
 
 /// Crawls without a crawl directory: the crawl cannot be resumed.
 fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, messages } = settings;
+    let CommandSettings { crawl: config, io, messages } = settings;
     let messages = *messages;
-    if config.csv.is_some() {
+    if io.csv.is_some() {
         return Err(UsageError("--csv is not supported by demo, which keeps no crawl directory".to_owned()));
     }
     let rules = settings.rules(ProgramSettings::default())?;

@@ -166,26 +166,18 @@ impl Config {
         }))
     }
 
-    /// Checks that paths are UTF-8, because they are stored with the settings as text.
+    /// Checks that all paths can be stored with the settings.
     fn check_paths(&self) -> Result<(), ConfigError> {
         let paths = [
-            ("input", &self.input),
             ("out", &self.out),
             ("cookies", &self.cookies),
             ("ca-cert", &self.ca_cert),
             ("cert", &self.cert),
             ("key", &self.key),
             ("jsonl", &self.jsonl),
-            ("csv", &self.csv),
             ("extract-file", &self.extract_file),
-            ("serve-token-file", &self.serve_token_file),
         ];
-        for (key, path) in paths {
-            if let Some(path) = path.as_ref().filter(|path| path.to_str().is_none()) {
-                return Err(Self::error(key, path.display(), "its name is not UTF-8; rename it"));
-            }
-        }
-        Ok(())
+        paths.into_iter().try_for_each(|(key, path)| ConfigError::check_path(key, path.as_deref()))
     }
 
     fn compile_limits(&self) -> Arc<Limits> {

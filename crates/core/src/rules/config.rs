@@ -1,10 +1,11 @@
 //! [`Config`]: the settings as the user writes them. [`Config::compile`] checks them and returns [`Rules`](super::Rules).
 //!
-//! Invariant: the keys are the long flags of the command line (except those about its messages and exit code), plus
-//! `roots` and `auth`. A missing key has the documented default. Contradictory settings are rejected.
+//! Invariant: the keys are the long flags of the command line, plus `roots` and `auth`. Flags that only the command needs
+//! are not here: its messages, its exit code, its file of roots, its table of pages and its dashboard. A missing key has
+//! the documented default. Contradictory settings are rejected.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +30,6 @@ pub struct Config {
     pub roots: Vec<String>,
 
     // Where
-    /// A file of roots, one per line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<PathBuf>,
     /// The crawl directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<PathBuf>,
@@ -137,8 +135,6 @@ pub struct Config {
     // Keep
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jsonl: Option<PathBuf>,
-    /// The command writes a table of all pages here when the crawl ends.
-    pub csv: Option<PathBuf>,
     /// Parts that are added to page records.
     pub with: Vec<With>,
     pub warc: bool,
@@ -160,14 +156,6 @@ pub struct Config {
     /// How long an interrupted crawl waits for requests in flight.
     pub drain_time: Span,
 
-    // Watch
-    /// The address that the dashboard listens on.
-    #[serde(skip_serializing)]
-    pub serve: Option<SocketAddr>,
-    /// The file with the token that clients of the dashboard need.
-    #[serde(skip_serializing)]
-    pub serve_token_file: Option<PathBuf>,
-
     // Engine
     pub engine: EngineName,
 
@@ -179,7 +167,6 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             roots: Vec::new(),
-            input: None,
             out: None,
             fresh: false,
             recrawl: false,
@@ -239,7 +226,6 @@ impl Default for Config {
             key: None,
             insecure: false,
             jsonl: None,
-            csv: None,
             with: Vec::new(),
             warc: false,
             warc_compression: WarcCompression::default(),
@@ -249,8 +235,6 @@ impl Default for Config {
             markdown: false,
             max_memory: None,
             drain_time: Span::from_secs(30),
-            serve: None,
-            serve_token_file: None,
             engine: EngineName::Tokio,
             log_skips: false,
         }
@@ -293,6 +277,16 @@ pub struct ConfigError {
     pub value: String,
     /// What is wrong with it, and the right form.
     pub problem: String,
+}
+
+impl ConfigError {
+    /// Checks that a path is UTF-8, because it is stored with the settings as text.
+    pub fn check_path(key: &'static str, path: Option<&Path>) -> Result<(), Self> {
+        match path.filter(|path| path.to_str().is_none()) {
+            Some(path) => Err(Config::error(key, path.display(), "its name is not UTF-8; rename it")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A deserializer that records the field names of a struct and fails.

@@ -36,7 +36,7 @@ use crate::screen::wording;
 
 /// Checks the flags, and takes part in a crawl that other processes share.
 pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, messages } = settings;
+    let CommandSettings { crawl: config, io, messages } = settings;
     let address = flags.frontier.as_deref().unwrap_or_default();
     let name = flags.name.clone().unwrap_or_default();
     if config.out.is_none() {
@@ -46,8 +46,7 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
     }
-    for (is_set, flag) in
-        [(config.jsonl.is_some(), "--jsonl"), (config.csv.is_some(), "--csv"), (config.fresh, "--fresh")]
+    for (is_set, flag) in [(config.jsonl.is_some(), "--jsonl"), (io.csv.is_some(), "--csv"), (config.fresh, "--fresh")]
     {
         if is_set {
             return Err(UsageError(format!("{flag} is not supported together with --frontier")));
@@ -78,7 +77,7 @@ fn crawl_in_fleet(
     name: &str,
     flags: &FleetFlags,
 ) -> Result<ExitCode, FleetCommandError> {
-    let CommandSettings { crawl: config, messages } = own_settings;
+    let CommandSettings { crawl: config, io, messages } = own_settings;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
     // 48 random bits: the identity of this process in the store.
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
@@ -87,10 +86,10 @@ fn crawl_in_fleet(
     // From here on, the process may wait for other processes, and a signal must end the wait.
     let mut signals = Interrupt::listen()
         .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
-    // The settings of the first process apply to all processes. Only `messages` come from this process.
+    // The settings of the first process apply to all processes. Only `io` and `messages` come from this process.
     let settings =
         join_settings(own_settings, &mut client, flags, name, || Interrupt::pending_exit_code(&mut signals))?;
-    let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
+    let shared = CommandSettings { crawl: shared_config(config, &settings)?, io: io.clone(), messages: *messages };
     let segments = open_results(name, &settings)?;
     let signals = RefCell::new(signals);
     let participant =
@@ -118,7 +117,7 @@ fn crawl_in_fleet(
 /// What all sessions of this process have in common. A session lasts from joining the crawl until the crawl ends or the
 /// lease is lost.
 struct Participant<'a> {
-    /// The settings of the shared crawl, with the message settings of this process.
+    /// The settings of the shared crawl, with the settings for input, output and messages of this process.
     shared: &'a CommandSettings,
     address: &'a str,
     name: &'a str,
@@ -265,7 +264,7 @@ impl Participant<'_> {
         };
         // `--fail-on` applies to the results of all processes, so `final_exit_code` evaluates it.
         let messages = MessageSettings { fail_on: None, ..shared.messages };
-        let settings = CommandSettings { crawl: shared.crawl.clone(), messages };
+        let settings = CommandSettings { messages, ..(*shared).clone() };
         let ended = local_crawl::crawl(&settings, rules, clock, parts);
         Ok(match ended {
             Ok(code) => {
