@@ -13,8 +13,8 @@ use argiope_core::rules::{
 use argiope_core::{Link, Url};
 use tokio::sync::oneshot;
 
+use crate::custom_frontier::CustomFrontier;
 use crate::hooks::{Filter, Hooks, OnRequest, OnResponse};
-use crate::own_frontier::OwnFrontier;
 use crate::settings::{self, Chosen};
 use crate::sink::{self, ClosureSink, Sink, SinkError};
 use crate::words::in_library_words;
@@ -434,7 +434,7 @@ impl CrawlBuilder {
             return Err(settings::no_effect("directory", directory.display(), why));
         }
         let (config, rules) = self.prepare().map_err(in_library_words)?;
-        sink::run(Crawl::open_on(&config, rules, OwnFrontier(frontier))?, sink)
+        sink::run(Crawl::open_on(&config, rules, CustomFrontier(frontier))?, sink)
     }
 }
 

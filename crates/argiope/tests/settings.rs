@@ -60,7 +60,7 @@ fn settings_that_agree_are_accepted() {
 
 /// The same program can run every day: first a new directory, then a finished crawl.
 #[test]
-fn recrawl_makes_the_first_crawl_and_requests_all_pages_later() {
+fn with_recrawl_the_first_run_crawls_and_later_runs_request_all_pages_again() {
     let (web, root) = serve("127.5.3.2:0");
     let folder = tempfile::tempdir().expect("a folder");
     let daily = |recrawl: bool| {
@@ -76,7 +76,7 @@ fn recrawl_makes_the_first_crawl_and_requests_all_pages_later() {
 }
 
 #[test]
-fn messages_about_directories_name_the_builder() {
+fn messages_name_methods_of_the_builder_in_place_of_flags() {
     let (_web, root) = serve("127.5.3.3:0");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
