@@ -9,7 +9,9 @@
 //! need more text or enforce less: some 60 getters, or `Arc<Rules>` with public fields, which `Arc::get_mut` can change.
 
 mod compile;
+#[deny(missing_docs)]
 mod config;
+#[deny(missing_docs)]
 mod value;
 
 use std::net::{IpAddr, SocketAddr};
