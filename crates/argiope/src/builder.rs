@@ -8,13 +8,13 @@ use argiope_core::http::hooks::{OutgoingRequest, ResponseStart};
 use argiope_core::page::follow::PageLink;
 use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::rules::{
-    BadValue, Config, ConfigError, HeaderLine, Pace, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
+    BadValue, Config, ConfigError, HeaderLine, Pace, ProgramSettings, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
 };
 use argiope_core::{Link, Url};
 use tokio::sync::oneshot;
 
+use crate::custom_frontier::CustomFrontier;
 use crate::hooks::{Filter, Hooks, OnRequest, OnResponse};
-use crate::own_frontier::OwnFrontier;
 use crate::settings::{self, Chosen};
 use crate::sink::{self, ClosureSink, Sink, SinkError};
 use crate::words::in_library_words;
@@ -353,12 +353,15 @@ impl CrawlBuilder {
             self.config.header.push(line);
         }
         settings::check(&self.config, self.chosen)?;
-        let text_roots = self.config.roots.len();
-        self.config.roots.extend(self.requests.iter().map(|request| request.url().to_string()));
-        let mut rules = argiope_runtime::rules(&self.config)?;
-        add_requests(&mut rules, self.config.roots.get(..text_roots).unwrap_or_default(), self.requests)?;
-        rules.bodies.delivered = self.bodies;
-        self.hooks.apply(&mut rules);
+        let request_urls: Vec<String> = self.requests.iter().map(|request| request.url().to_string()).collect();
+        let program = ProgramSettings {
+            roots: roots_with_requests(&self.config, self.requests)?,
+            delivered_bodies: self.bodies,
+            ..self.hooks.into_program_settings()
+        };
+        // The scope and the stored settings include the URLs of the requests.
+        self.config.roots.extend(request_urls);
+        let rules = argiope_runtime::rules(&self.config, program)?;
         Ok((self.config, rules))
     }
 
@@ -431,29 +434,32 @@ impl CrawlBuilder {
             return Err(settings::no_effect("directory", directory.display(), why));
         }
         let (config, rules) = self.prepare().map_err(in_library_words)?;
-        sink::run(Crawl::open_on(&config, rules, OwnFrontier(frontier))?, sink)
+        sink::run(Crawl::open_on(&config, rules, CustomFrontier(frontier))?, sink)
     }
 }
 
-/// Adds the requests among the roots. `text_roots` are the roots that are given as text.
-fn add_requests(rules: &mut Rules, text_roots: &[String], requests: Vec<Request>) -> Result<(), Error> {
+/// The roots of the settings, and the roots that are requests. `None` if there are no requests.
+fn roots_with_requests(config: &Config, requests: Vec<Request>) -> Result<Option<Vec<Root>>, Error> {
     if requests.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    let (max_url, max_redirects) = (rules.max_url, rules.max_redirects);
-    let text_roots: Vec<Root> = text_roots.iter().map(|text| Root::parse(text, max_url)).collect::<Result<_, _>>()?;
+    let max_redirects = config.max_redirects;
+    let mut roots = Root::parse_all(&config.roots, config.max_url)?;
     for request in requests {
         let url = request.url().clone();
         let link = request.into_link(max_redirects)?;
-        let is_root = |root: &&mut Root| root.candidates.first() == Some(&url);
-        let Some(root) = rules.roots.iter_mut().find(is_root) else { continue };
-        // If the same URL is also given as text, it is fetched with GET too.
-        if root.requests.is_empty() && text_roots.iter().any(|root| root.candidates.first() == Some(&url)) {
-            root.requests.push(Link::root(url, max_redirects));
+        match roots.iter_mut().find(|root| root.candidates.first() == Some(&url)) {
+            Some(root) => {
+                // This root is given as text, so it is fetched with GET too.
+                if root.requests.is_empty() {
+                    root.requests.push(Link::root(url, max_redirects));
+                }
+                root.requests.push(link);
+            }
+            None => roots.push(Root { candidates: vec![url], requests: vec![link] }),
         }
-        root.requests.push(link);
     }
-    Ok(())
+    Ok(Some(roots))
 }
 
 /// Runs blocking work on a separate thread.

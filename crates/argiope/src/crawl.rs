@@ -54,7 +54,7 @@ const REPORT_INTERVAL: u64 = 16;
 /// while let Some(page) = crawl.next().await {
 ///     println!("{} {:?}", page.url(), page.title());
 /// }
-/// println!("{} pages left", crawl.close().await?.left);
+/// println!("{} URLs left", crawl.close().await?.left);
 /// # Ok(())
 /// # }
 /// ```
@@ -70,8 +70,8 @@ pub struct Crawl {
     processed: u64,
     /// The number of processed pages that was last reported to the keeper.
     reported: u64,
-    /// Whether the user gave a frontier. A panic of that frontier is the user's.
-    has_own_frontier: bool,
+    /// Whether the frontier is a custom one. If it panics, the panic continues in the caller.
+    has_custom_frontier: bool,
 }
 
 impl fmt::Debug for Crawl {
@@ -110,7 +110,7 @@ impl Crawl {
         let target = OutputTarget::default();
         let begin = |rules, consumer| begin_on(config, rules, Clock::start(), frontier, target, consumer);
         let mut crawl = Self::open_with(rules, begin)?;
-        crawl.has_own_frontier = true;
+        crawl.has_custom_frontier = true;
         Ok(crawl)
     }
 
@@ -123,15 +123,23 @@ impl Crawl {
         let max_redirects = rules.max_redirects;
         let keeper = begin(rules, PageSender(sender)).map_err(in_library_words)?;
         let handle = CrawlHandle::new(keeper.inbox.clone(), max_redirects);
-        Ok(Self { visits, keeper: Some(keeper), handle, taken: 0, processed: 0, reported: 0, has_own_frontier: false })
+        Ok(Self {
+            visits,
+            keeper: Some(keeper),
+            handle,
+            taken: 0,
+            processed: 0,
+            reported: 0,
+            has_custom_frontier: false,
+        })
     }
 
-    // anchor: crawl-feed
+    // anchor: crawl-next
     /// The next page; `None` when the crawl is over.
     pub async fn next(&mut self) -> Option<Page> {
         std::future::poll_fn(|cx| self.poll_page(cx)).await
     }
-    // end: crawl-feed
+    // end: crawl-next
 
     /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`](crate::Request)s. Like roots, they are fetched
     /// even if they are out of scope. Known URLs are not fetched again.
@@ -200,7 +208,7 @@ impl Crawl {
         let keeper = self.detach()?;
         match catch_unwind(AssertUnwindSafe(|| keeper.join())) {
             Ok(summary) => summary.map_err(in_library_words),
-            Err(panic) if self.has_own_frontier => resume_unwind(panic),
+            Err(panic) if self.has_custom_frontier => resume_unwind(panic),
             Err(_) => Err(Error::internal("the keeper thread died")),
         }
     }
@@ -265,7 +273,7 @@ impl Drop for Crawl {
 }
 
 /// Starts a crawl in its crawl directory, or in memory if it has none.
-fn begin(config: &Config, mut rules: Rules, consumer: PageSender) -> Result<KeeperHandle, Error> {
+fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHandle, Error> {
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
         return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
@@ -279,11 +287,11 @@ fn begin(config: &Config, mut rules: Rules, consumer: PageSender) -> Result<Keep
     if config.recrawl && directory.is_finished() {
         directory.begin_round()?;
     } else {
+        // Links that failed because their host stopped responding. A recrawl requests all links anyway.
         directory.requeue_unreached()?;
     }
     let jsonl = config.jsonl.as_deref().map(|jsonl| directory.open_output(jsonl)).transpose()?;
-    // With the same key, the frontier uses the fingerprints that the workers compute.
-    rules.fingerprint_key = directory.frontier.key();
+    let rules = rules.with_fingerprint_key(directory.frontier.key());
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use argiope_core::http::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
 use argiope_core::page::follow::{LinkFilter, PageLink};
-use argiope_core::rules::Rules;
+use argiope_core::rules::ProgramSettings;
 
 /// The closures of a crawl.
 #[derive(Clone, Debug, Default)]
@@ -16,11 +16,15 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    pub fn apply(self, rules: &mut Rules) {
+    /// The settings of a program that has these closures, and defaults otherwise.
+    pub fn into_program_settings(self) -> ProgramSettings {
         let Self { filter, request, response } = self;
-        rules.link_filter = filter.map(|filter| Arc::new(filter) as _);
-        rules.request_hook = request.map(|hook| Arc::new(hook) as _);
-        rules.response_hook = response.map(|hook| Arc::new(hook) as _);
+        ProgramSettings {
+            link_filter: filter.map(|filter| Arc::new(filter) as _),
+            request_hook: request.map(|hook| Arc::new(hook) as _),
+            response_hook: response.map(|hook| Arc::new(hook) as _),
+            ..ProgramSettings::default()
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! while let Some(page) = crawl.next().await {
 //!     println!("{} {:?} {:?}", page.url(), page.title(), page.select_text("h1")?);
 //! }
-//! println!("{} pages left", crawl.close().await?.left);
+//! println!("{} URLs left", crawl.close().await?.left);
 //! # Ok(())
 //! # }
 //! ```
@@ -32,10 +32,10 @@
 mod blocking;
 mod builder;
 mod crawl;
+mod custom_frontier;
 mod form;
 mod handle;
 mod hooks;
-mod own_frontier;
 mod page;
 mod request;
 mod settings;

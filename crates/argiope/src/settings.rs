@@ -29,10 +29,6 @@ pub(crate) fn check(config: &Config, chosen: Chosen) -> Result<(), Error> {
         |alias| if chosen.scope.is_some() { scope != alias } else { ![alias, ScopeKind::Host].contains(&scope) };
     let has_chosen_obey = chosen.robots == Some(RobotsPolicy::Obey);
     for (is_wrong, key, why) in [
-        (config.input.is_some(), "input", "read the file, and give its lines as roots"),
-        (config.csv.is_some(), "csv", "the table is written by the command, not by the library"),
-        (config.serve.is_some(), "serve", "the dashboard is a part of the command, not of the library"),
-        (config.serve_token_file.is_some(), "serve", "the dashboard is a part of the command, not of the library"),
         (is_in_memory && config.fresh, "fresh", needs_directory),
         (is_in_memory && config.recrawl, "recrawl", needs_directory),
         (is_in_memory && config.jsonl.is_some(), "jsonl", needs_directory),

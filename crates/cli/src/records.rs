@@ -14,7 +14,7 @@ use argiope_store::disk::{self, CrawlFile, HistoryEvent};
 use argiope_store::segments::SegmentStore;
 use serde::Deserialize;
 
-use crate::flags::settings::crawl_settings_of_record;
+use crate::flags::settings::crawl_settings_of_stored;
 use crate::results;
 
 /// How many bytes of a record an error message contains.
@@ -95,7 +95,7 @@ pub struct StoredRecord {
 /// read.
 fn settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
     let settings = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
-    Ok(settings.map(|settings| crawl_settings_of_record(settings).unwrap_or_default()))
+    Ok(settings.map(|settings| crawl_settings_of_stored(settings).unwrap_or_default()))
 }
 
 /// The duration of each phase of a request, in milliseconds.

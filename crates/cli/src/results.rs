@@ -12,6 +12,7 @@ use argiope_store::disk::{CrawlFile, HistoryEvent};
 use argiope_store::segments::{LinkOrigin, SegmentItem, SegmentStore, redacted_place};
 use serde::{Deserialize, Serialize};
 
+use crate::flags::settings::crawl_settings_of_stored;
 use crate::records::{ReadError, SKIP_RECORD_START, StoredRecord};
 
 /// The content of `fleet.json` and `rounds/N.json`: the description of a round.
@@ -50,7 +51,8 @@ impl CrawlStart {
 
     /// The settings of the crawl.
     pub fn config(&self, location: &Path) -> Result<Config, StoreError> {
-        serde_json::from_str(&self.config).map_err(|error| store_error(location, &error))
+        let stored = serde_json::from_str(&self.config).and_then(crawl_settings_of_stored);
+        stored.map_err(|error| store_error(location, &error))
     }
 }
 

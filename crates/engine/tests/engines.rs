@@ -10,12 +10,11 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use argiope_core::budget::Budget;
-use argiope_core::rules::Span;
+use argiope_core::rules::{Config, Environment, ProgramSettings, Size, Span};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_engine::{EngineKind, StopMode};
 
-use kit::{Bench, Server, job, job_at, page, rules};
+use kit::{Bench, Server, config, job, job_at, page, rules};
 
 /// A timeout that no test reaches.
 const UNREACHED_TIMEOUT: Duration = Duration::from_secs(3_600);
@@ -173,10 +172,12 @@ fn many_fetches_wait_at_once(kind: EngineKind) {
 
 fn bodies_wait_for_the_budget(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, &"x".repeat(300_000)));
-    let mut rules = rules(|_| {});
-    rules.keep_wire = true;
-    rules.budget = Budget::new(100_000);
+    // Of this limit, responses may use half.
+    let config = Config { max_memory: Some(Size(200_000)), ..config(|_| {}) };
+    let program = ProgramSettings { keep_wire: true, ..ProgramSettings::default() };
+    let rules = config.compile_in(Environment::default(), program).unwrap();
     let budget = rules.budget.clone();
+    assert_eq!(budget.limit(), 100_000);
     let bench = Bench::new(kind, rules);
     for lane in 0..10 {
         bench.send(job(lane, server.address, "/"));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_core::rules::{Config, EngineName, Pace, Span};
+use argiope_core::rules::{Config, EngineName, Pace, ProgramSettings, Span};
 use argiope_core::schedule::keeper::Settled;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
     };
     // The list of roots must not be in memory during the measurement.
     drop(text);
-    let rules = Arc::new(argiope_runtime::rules(&config)?);
+    let rules = Arc::new(argiope_runtime::rules(&config, ProgramSettings::default())?);
     drop(config);
     let clock = Clock::start();
     let keeper = KeeperHandle::start(CrawlSetup {

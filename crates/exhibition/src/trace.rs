@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::rules::Config;
+use argiope_core::rules::{Config, ProgramSettings};
 use argiope_core::schedule::job::{Job, LaneHttp, LaneId, Purpose};
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time, Url};
@@ -38,7 +38,8 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
         Site::http("127.0.0.1:0").map_err(Error::system)?.page("/2", Response::html(page("two")).delay(slow / 3));
     let urls = [slow_site.url("/1"), fast_site.url("/2")];
     let web = PracticeWeb::new().site(slow_site).site(fast_site).start().map_err(Error::system)?;
-    let rules = Arc::new(argiope_runtime::rules(&Config { roots: urls.to_vec(), ..Config::default() })?);
+    let config = Config { roots: urls.to_vec(), ..Config::default() };
+    let rules = Arc::new(argiope_runtime::rules(&config, ProgramSettings::default())?);
     let clock = Clock::start();
     let writer = Rc::new(RefCell::new(TraceWriter::new(clock)));
     let job_queue = JobQueue::new();

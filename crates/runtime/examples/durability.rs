@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::{Config, Rules};
+use argiope_core::rules::{Config, ProgramSettings, Rules};
 use argiope_core::schedule::keeper::Settled;
 use argiope_engine::Clock;
 use argiope_practice::spawn_child;
@@ -64,13 +64,13 @@ fn main() -> Result<(), Fault> {
 }
 
 fn in_memory(config: &Config, folder: &Path) -> Result<u64, Fault> {
-    let rules = argiope_runtime::rules(config)?;
+    let rules = argiope_runtime::rules(config, ProgramSettings::default())?;
     let consumer = Lines(Some(BufWriter::with_capacity(64 << 10, File::create(folder.join("pages.jsonl"))?)));
     crawl(config, MemoryFrontier::new(rules.fingerprint_key), OutputTarget::default(), consumer, rules)
 }
 
 fn durable(config: &Config, folder: &Path) -> Result<u64, Fault> {
-    let rules = argiope_runtime::rules(config)?;
+    let rules = argiope_runtime::rules(config, ProgramSettings::default())?;
     let directory = Directory::open(&folder.join("d.crawl"), &rules, config)?;
     let jsonl = directory.open_output(&folder.join("pages.jsonl"))?;
     let (frontier, target) = directory.into_parts(Some(jsonl), b"{}\n".to_vec())?;

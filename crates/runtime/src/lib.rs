@@ -19,25 +19,28 @@ pub mod status;
 mod trust;
 pub mod writer_thread;
 
-use argiope_core::rules::{Config, ConfigError, EngineName, Environment, Rules};
+use std::sync::Arc;
+
+use argiope_core::rules::{Config, ConfigError, EngineName, Environment, ProgramSettings, Rules};
 use argiope_engine::EngineKind;
 
 pub use error::Error;
 pub use random::unpredictable;
 
-/// Compiles the settings. Reads what they need from the machine: files, environment variables and memory size.
-pub fn rules(config: &Config) -> Result<Rules, ConfigError> {
-    let mut rules = config.compile_in(Environment {
+/// Compiles the settings of the user and of the program. Reads what they need from the machine: files, environment
+/// variables and memory size.
+pub fn rules(config: &Config, program: ProgramSettings) -> Result<Rules, ConfigError> {
+    let reader = content_reader::ContentReader::of(config)?;
+    let environment = Environment {
         // Unpredictable, so that a site cannot construct URLs whose fingerprints collide.
         fingerprint_key: unpredictable(),
         tls: trust::source(config)?,
         cookies: cookies::initial(config)?,
         proxies: Some(proxies::load(config)?),
         max_memory: machine_memory::default_limit(),
-    })?;
-    let reader = content_reader::ContentReader::of(config)?;
-    rules.bodies.reader = reader.map(|reader| std::sync::Arc::new(reader) as _);
-    Ok(rules)
+        reader: reader.map(|reader| Arc::new(reader) as _),
+    };
+    config.compile_in(environment, program)
 }
 
 /// The engine of this name.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use argiope_core::rules::Config;
+use argiope_core::rules::{Config, ProgramSettings};
 use argiope_core::schedule::keeper::Settled;
 use argiope_engine::{Clock, EngineKind};
 use argiope_practice::{PracticeWeb, Response, Site};
@@ -28,7 +28,7 @@ fn a_panic_in_the_writer_thread_ends_the_crawl() {
     let root = site.url("/");
     let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
     let config = Config { roots: vec![root], ..Config::default() };
-    let rules = Arc::new(argiope_runtime::rules(&config).expect("the settings are valid"));
+    let rules = Arc::new(argiope_runtime::rules(&config, ProgramSettings::default()).expect("the settings are valid"));
     let (frontier, engine) = (MemoryFrontier::new(rules.fingerprint_key), EngineKind::Tokio);
     let (clock, target) = (Clock::start(), OutputTarget::default());
     let setup =

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_core::rules::{Config, EngineName, RobotsPolicy, Span};
+use argiope_core::rules::{Config, EngineName, ProgramSettings, RobotsPolicy, Span};
 use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
 use argiope_core::visit::Visit;
 use argiope_engine::Clock;
@@ -50,7 +50,7 @@ pub fn trust(config: &mut Config, web: &RunningWeb) -> tempfile::TempPath {
 /// Crawls to the end.
 pub fn crawl(config: &Config) -> Crawled {
     let collected = Arc::new(Mutex::new(Vec::new()));
-    let rules = Arc::new(argiope_runtime::rules(config).expect("the settings are valid"));
+    let rules = Arc::new(argiope_runtime::rules(config, ProgramSettings::default()).expect("the settings are valid"));
     let keeper = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         engine: argiope_runtime::engine_kind(config.engine),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use argiope_core::page::reader::DeliveredBodies;
-use argiope_core::rules::{Config, Root, Rules, ScopeKind};
+use argiope_core::rules::{Config, ProgramSettings, Root, Rules, ScopeKind};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 use argiope_core::{LinkKind, Time, Url};
@@ -29,8 +29,8 @@ pub(super) enum FetchGoal {
 
 /// Crawls a site and passes every visit to `handle`.
 pub(super) fn crawl(config: &Config, handle: impl FnMut(&mut Visit) + Send + 'static) -> Result<(), Error> {
-    let mut rules = argiope_runtime::rules(config)?;
-    rules.bodies.delivered = DeliveredBodies::Html;
+    let program = ProgramSettings { delivered_bodies: DeliveredBodies::Html, ..ProgramSettings::default() };
+    let rules = argiope_runtime::rules(config, program)?;
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
         return run(config, rules, Clock::start(), frontier, OutputTarget::default(), handle);
@@ -68,7 +68,6 @@ pub(super) fn request(
         assets: false,
         out: None,
         jsonl: None,
-        csv: None,
         warc: false,
         ..config.clone()
     };
@@ -81,15 +80,17 @@ pub(super) fn request(
     if goal == FetchGoal::Status {
         config.max_size.0 = config.max_size.0.min(MAX_STATUS_BODY);
     }
-    // The rules are compiled with the roots of the user, because only these may have private
-    // addresses and get headers and logins.
-    let mut rules = argiope_runtime::rules(&config)?;
-    rules.roots = urls.into_iter().map(|url| Root { candidates: vec![url], requests: Vec::new() }).collect();
-    rules.head_first = goal == FetchGoal::Status;
-    rules.bodies.delivered = match goal {
-        FetchGoal::Status => DeliveredBodies::None,
-        FetchGoal::Page => DeliveredBodies::Html,
+    // The settings keep the roots of the user, because only these may have private addresses and get headers and logins.
+    let program = ProgramSettings {
+        roots: Some(urls.into_iter().map(|url| Root { candidates: vec![url], requests: Vec::new() }).collect()),
+        head_first: goal == FetchGoal::Status,
+        delivered_bodies: match goal {
+            FetchGoal::Status => DeliveredBodies::None,
+            FetchGoal::Page => DeliveredBodies::Html,
+        },
+        ..ProgramSettings::default()
     };
+    let rules = argiope_runtime::rules(&config, program)?;
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
     run(&config, rules, Clock::start(), frontier, OutputTarget::default(), handle)
 }

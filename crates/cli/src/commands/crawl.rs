@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::{CrawlReport, RootProblem};
 use argiope_core::page::reader::FieldCount;
-use argiope_core::rules::Rules;
+use argiope_core::rules::{ProgramSettings, Rules};
 use argiope_core::schedule::frontier::{Frontier as _, StoreErrorKind};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_runtime::atomic_file::AtomicFile;
@@ -44,8 +44,8 @@ pub(super) fn needs_earlier_round(settings: &CommandSettings) -> bool {
 
 /// Crawls as configured, in the crawl directory that belongs to the settings.
 pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
-    let rules = settings.rules()?;
-    let config = &settings.crawl;
+    let rules = settings.rules(ProgramSettings::default())?;
+    let CommandSettings { crawl: config, io, .. } = settings;
     let directory = directory::directory_path(config, &rules);
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     if config.fresh && config.recrawl {
@@ -55,10 +55,10 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     if needs_earlier_round(settings) && (config.fresh || !directory.exists()) {
         return Err(UsageError(NO_EARLIER_ROUND.to_owned()));
     }
-    if is_stdout(&config.csv) && is_stdout(&config.jsonl) {
+    if is_stdout(&io.csv) && is_stdout(&config.jsonl) {
         return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
     }
-    if let Some(csv) = config.csv.as_deref().filter(|csv| *csv != Path::new("-")) {
+    if let Some(csv) = io.csv.as_deref().filter(|csv| *csv != Path::new("-")) {
         // The file is written after the crawl. Check its folder now, so that a wrong path is reported before the crawl.
         let folder = csv.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
@@ -69,7 +69,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         Ok(code) => code,
         Err(error) => return Ok(fail_with(settings.messages, &error)),
     };
-    let Some(output) = config.csv.clone() else { return Ok(code) };
+    let Some(output) = io.csv.clone() else { return Ok(code) };
     let extraction = content_reader::extraction(&config.extract, config.extract_file.as_deref());
     let args = export::ExportArgs {
         directory,
@@ -85,8 +85,8 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
 }
 
 /// Opens the crawl directory and crawls in it, or reports that the crawl is finished.
-fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<ExitCode, Error> {
-    let CommandSettings { crawl: config, messages } = settings;
+fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
+    let CommandSettings { crawl: config, messages, .. } = settings;
     let messages = *messages;
     let path = directory::directory_path(config, &rules);
     let (mut directory, removed) = if config.fresh {
@@ -152,8 +152,7 @@ fn crawl_in_directory(settings: &CommandSettings, mut rules: Rules) -> Result<Ex
     let settled_before = if is_finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(settings, &clock);
-    // With the same key, the frontier uses the fingerprints that the workers compute.
-    rules.fingerprint_key = directory.frontier.key();
+    let rules = rules.with_fingerprint_key(directory.frontier.key());
     let (frontier, target) = directory.into_parts(jsonl, first_line)?;
     let on_start = Box::new(|_: &KeeperHandle| ());
     crawl(
@@ -208,7 +207,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     clock: Clock,
     parts: CrawlParts<'_, F>,
 ) -> Result<ExitCode, Error> {
-    let CommandSettings { crawl: config, messages } = settings;
+    let CommandSettings { crawl: config, io, messages } = settings;
     let messages = *messages;
     let CrawlParts { frontier, target, output, directory, settled_before, is_shared, fleet, on_start } = parts;
     let reader = rules.bodies.reader.clone();
@@ -229,11 +228,11 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
     };
     let name = directory.map_or_else(|| "practice web".to_owned(), report::crawl_name);
-    let server = match config.serve {
+    let server = match io.serve {
         None => None,
         Some(address) => {
             let source = Arc::new(handle.clone());
-            match serve::start(address, config.serve_token_file.as_deref(), &name, source) {
+            match serve::start(address, io.serve_token_file.as_deref(), &name, source) {
                 Ok(server) => Some(server),
                 Err(ServeError::Failed(why)) => return Ok(fail(messages, &why)),
                 Err(ServeError::Usage(UsageError(why))) => {
@@ -244,7 +243,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         }
     };
     // With --quiet, only a port that the system chose is printed: users cannot know it.
-    let prints_address = !messages.quiet || config.serve.is_some_and(|address| address.port() == 0);
+    let prints_address = !messages.quiet || io.serve.is_some_and(|address| address.port() == 0);
     if let Some(server) = server.as_ref().filter(|_| prints_address) {
         live.print_line(format_message(messages, "", &serve::address_line(server)));
     }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::ExitCode;
 
+use argiope_core::rules::ProgramSettings;
 use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;
@@ -46,15 +47,15 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
 
 /// Crawls without a crawl directory: the crawl cannot be resumed.
 fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, messages } = settings;
+    let CommandSettings { crawl: config, io, messages } = settings;
     let messages = *messages;
-    if config.csv.is_some() {
+    if io.csv.is_some() {
         return Err(UsageError("--csv is not supported by demo, which keeps no crawl directory".to_owned()));
     }
     if needs_earlier_round(settings) {
         return Err(UsageError(NO_EARLIER_ROUND.to_owned()));
     }
-    let rules = settings.rules()?;
+    let rules = settings.rules(ProgramSettings::default())?;
     let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {
         Ok(output) => output,
         Err(why) => return Ok(fail(messages, &why)),

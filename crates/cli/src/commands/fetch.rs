@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use argiope_core::Failure;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
-use argiope_core::rules::{Config, RobotsPolicy, ScopeKind};
+use argiope_core::rules::{Config, ProgramSettings, RobotsPolicy, ScopeKind};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 use argiope_runtime::engine_kind;
@@ -65,8 +65,8 @@ pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
     config.robots = RobotsPolicy::Ignore;
     config.max_tries = 1;
     config.no_sitemap = true;
-    let mut rules = argiope_runtime::rules(&config)?;
-    rules.keep_wire = true;
+    let program = ProgramSettings { keep_wire: true, ..ProgramSettings::default() };
+    let rules = argiope_runtime::rules(&config, program)?;
     if config.insecure {
         warn_insecure();
     }

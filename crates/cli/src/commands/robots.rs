@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use argiope_core::page::robots::{MAX_ROBOTS_BYTES, Robots, RobotsAnswer, product_token, target_of};
-use argiope_core::rules::Config;
-use argiope_core::rules::{ConfigError, RobotsPolicy, Root};
+use argiope_core::rules::{Config, ConfigError, ProgramSettings, RobotsPolicy, Root};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::SiteFile;
 use argiope_core::visit::Visit;
@@ -161,13 +160,14 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     args.trust.apply_to(&mut config);
     config.robots = RobotsPolicy::Obey;
     config.no_sitemap = true;
-    let mut rules = argiope_runtime::rules(&config)?;
+    // Without roots, the crawl fetches only what the messages below request.
+    let program = ProgramSettings { roots: Some(Vec::new()), ..ProgramSettings::default() };
+    let rules = argiope_runtime::rules(&config, program)?;
     if config.insecure {
         warn_insecure();
     }
-    // Without roots, the crawl fetches only what the messages below request.
-    let root = rules.roots.drain(..).next();
-    let Some(url) = root.as_ref().and_then(|root: &Root| root.candidates.first()).map(robots_url) else {
+    let root = Root::parse(&args.source, config.max_url)?;
+    let Some(url) = root.candidates.first().map(robots_url) else {
         return Err(Error::internal("there is no URL to fetch").into());
     };
     let (sender, visits) = channel();

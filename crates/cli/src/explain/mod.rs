@@ -23,7 +23,7 @@ use serde::Deserialize;
 
 pub use links::UnfollowedReason;
 
-use crate::flags::settings::crawl_settings_of_record;
+use crate::flags::settings::crawl_settings_of_stored;
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 
 /// Redirects that are followed and shown.
@@ -441,7 +441,7 @@ fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchR
                 if !head.traps.is_empty() {
                     found.cuts = head.traps;
                 }
-                if let Some(settings) = head.settings.and_then(crawl_settings_of_record) {
+                if let Some(settings) = head.settings.and_then(|settings| crawl_settings_of_stored(settings).ok()) {
                     let strip = StripParams::new(&settings.strip_param);
                     if let Some(stripped) = strip.strip(found.url.as_ref()) {
                         found.url = stripped;

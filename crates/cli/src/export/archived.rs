@@ -10,7 +10,7 @@ use argiope_core::http::conn::{Conn, Step};
 use argiope_core::http::fetch::{Fetch, FetchStart, Finished};
 use argiope_core::output::record::{WarcLocation, WarcPayload};
 use argiope_core::page::reader::{DeliveredBodies, decode};
-use argiope_core::rules::{Config, Rules, Size};
+use argiope_core::rules::{Config, Environment, ProgramSettings, Rules, Size};
 use argiope_core::schedule::frontier::LaneId;
 use argiope_core::schedule::job::{Job, LaneHttp, Purpose};
 use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
@@ -66,8 +66,9 @@ impl ArchivedPages {
         // The crawl rules limit the size of bodies. They need a root, which is never requested.
         let config =
             Config { roots: vec!["http://localhost/".into()], max_size: Size(MAX_RECORD_BYTES), ..Config::default() };
-        let mut rules = config.compile(ANY_FINGERPRINT_KEY).map_err(|error| ReadError::Refused(error.to_string()))?;
-        rules.bodies.delivered = DeliveredBodies::All;
+        let environment = Environment { fingerprint_key: ANY_FINGERPRINT_KEY, ..Environment::default() };
+        let program = ProgramSettings { delivered_bodies: DeliveredBodies::All, ..ProgramSettings::default() };
+        let rules = config.compile_in(environment, program).map_err(|error| ReadError::Refused(error.to_string()))?;
         Ok(Self { directory: directory.to_owned(), files, rules: Arc::new(rules), originals: None })
     }
 

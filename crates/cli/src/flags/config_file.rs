@@ -11,7 +11,7 @@ use toml::de::DeTable;
 
 #[cfg(feature = "demo")]
 use super::DemoArgs;
-use super::settings::{CommandSettings, FLEET_KEYS, MessageSettings};
+use super::settings::{CommandIo, CommandSettings, FLEET_KEYS, MessageSettings};
 use super::{CrawlArgs, FetchArgs};
 use crate::commands::fleet::FleetFlags;
 use argiope_core::output::escape::visible;
@@ -29,8 +29,8 @@ pub fn crawl_settings(args: &CrawlArgs) -> Result<CommandSettings, UsageError> {
     args.apply_to(&mut settings).map_err(UsageError::from)?;
     let config = &mut settings.crawl;
     config.roots.iter().try_for_each(|root| check_not_a_file(root))?;
-    if let Some(path) = config.input.clone() {
-        config.roots.extend(read_roots(&path, config.max_url)?);
+    if let Some(path) = &settings.io.input {
+        config.roots.extend(read_roots(path, config.max_url)?);
     }
     Ok(settings)
 }
@@ -115,13 +115,19 @@ fn parse_settings(text: &str, name: &str) -> Result<CommandSettings, UsageError>
     for key in FLEET_KEYS {
         table.remove(key);
     }
-    // The table contains the keys of two structures. Each rejects unknown keys, so each gets a table with its own keys.
-    let mut message_table = DeTable::new();
-    message_table.extend(MessageSettings::KEYS.into_iter().filter_map(|key| table.remove_entry(key)));
-    let message_table = Spanned::new(crawl_table.span(), message_table);
+    // The table contains the keys of three structures. Each rejects unknown keys, so each gets a table with its own keys.
+    let mut split_off = |keys: &[&str]| {
+        let mut part = DeTable::new();
+        part.extend(keys.iter().filter_map(|key| table.remove_entry(*key)));
+        part
+    };
+    let (io_table, message_table) = (split_off(&CommandIo::KEYS), split_off(&MessageSettings::KEYS));
+    let span = crawl_table.span();
+    let deserializer = |table| toml::Deserializer::from(Spanned::new(span.clone(), table));
     Ok(CommandSettings {
         crawl: Config::deserialize(toml::Deserializer::from(crawl_table)).map_err(describe)?,
-        messages: MessageSettings::deserialize(toml::Deserializer::from(message_table)).map_err(describe)?,
+        io: CommandIo::deserialize(deserializer(io_table)).map_err(describe)?,
+        messages: MessageSettings::deserialize(deserializer(message_table)).map_err(describe)?,
     })
 }
 
@@ -224,8 +230,16 @@ mod tests {
 
     #[test]
     fn a_file_sets_the_settings_of_the_flags() {
-        let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n";
-        let CommandSettings { crawl: config, messages } = parse_settings(text, "x").unwrap();
+        let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n\
+                    input = 'roots.txt'\ncsv = 'pages.csv'\nserve = '127.0.0.1:1'\nserve-token-file = 'token'\n";
+        let CommandSettings { crawl: config, io, messages } = parse_settings(text, "x").unwrap();
+        let all = CommandIo {
+            input: Some("roots.txt".into()),
+            csv: Some("pages.csv".into()),
+            serve: Some(([127, 0, 0, 1], 1).into()),
+            serve_token_file: Some("token".into()),
+        };
+        assert_eq!(io, all);
         assert_eq!((messages.verbose, messages.quiet, messages.fail_on), (1, false, Some(FailOn::Broken)));
         assert_eq!(config.delay.to_string(), "500ms");
         assert_eq!(config.exclude.len(), 2);
@@ -236,6 +250,11 @@ mod tests {
     fn the_example_file_has_the_default_settings() {
         let example = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml")).unwrap();
         assert_eq!(parse_settings(&example, "argiope.toml").unwrap(), CommandSettings::default());
+        for key in CommandIo::KEYS {
+            let line = example.lines().find_map(|line| line.strip_prefix('#').filter(|line| line.starts_with(key)));
+            let line = line.unwrap_or_else(|| panic!("{key} is missing"));
+            assert_ne!(parse_settings(line, "argiope.toml").unwrap().io, CommandIo::default(), "{line}");
+        }
     }
 
     #[test]

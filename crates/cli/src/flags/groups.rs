@@ -16,7 +16,7 @@ use argiope_core::rules::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
 
-use super::settings::{CommandSettings, FailOn};
+use super::settings::{CommandIo, CommandSettings, FailOn};
 
 /// How a flag changes a setting. A flag that is not given changes nothing.
 trait ApplyFlag<T> {
@@ -106,8 +106,9 @@ pub struct DirectoryFlags {
 }
 
 impl DirectoryFlags {
-    pub fn apply_to(&self, config: &mut Config) {
-        set!(self, config, input out fresh recrawl);
+    pub fn apply_to(&self, config: &mut Config, io: &mut CommandIo) {
+        set!(self, io, input);
+        set!(self, config, out fresh recrawl);
     }
 }
 
@@ -405,8 +406,9 @@ pub struct OutputFlags {
 }
 
 impl OutputFlags {
-    pub fn apply_to(&self, config: &mut Config) {
-        set!(self, config, jsonl csv with warc warc_compression max_memory drain_time);
+    pub fn apply_to(&self, config: &mut Config, io: &mut CommandIo) {
+        set!(self, io, csv);
+        set!(self, config, jsonl with warc warc_compression max_memory drain_time);
     }
 }
 
@@ -431,8 +433,8 @@ pub struct WatchFlags {
 }
 
 impl WatchFlags {
-    pub fn apply_to(&self, config: &mut Config) {
-        set!(self, config, serve serve_token_file);
+    pub fn apply_to(&self, io: &mut CommandIo) {
+        set!(self, io, serve serve_token_file);
     }
 }
 
@@ -501,7 +503,7 @@ pub struct MessageFlags {
 
 impl MessageFlags {
     pub fn apply_to(&self, settings: &mut CommandSettings) {
-        let CommandSettings { crawl, messages } = settings;
+        let CommandSettings { crawl, messages, .. } = settings;
         // `--quiet` and `--verbose` exclude each other: one on the command line overrides the other in the file.
         if self.quiet {
             messages.verbose = 0;

@@ -146,17 +146,17 @@ Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 b
 impl CrawlArgs {
     /// Applies the flags to the settings of the configuration file, or to the defaults.
     pub fn apply_to(&self, settings: &mut CommandSettings) -> Result<(), ConfigError> {
-        let config = &mut settings.crawl;
+        let CommandSettings { crawl: config, io, .. } = settings;
         if !self.roots.is_empty() {
             config.roots.clone_from(&self.roots);
         }
-        self.directory.apply_to(config);
+        self.directory.apply_to(config, io);
         self.scope.apply_to(config);
         self.pace.apply_to(config);
         self.fetch.apply_to(config)?;
         self.trust.apply_to(config);
-        self.output.apply_to(config);
-        self.watch.apply_to(config);
+        self.output.apply_to(config, io);
+        self.watch.apply_to(io);
         self.extract.apply_to(config);
         self.engine.apply_to(config);
         self.messages.apply_to(settings);
@@ -218,10 +218,10 @@ pub struct DemoArgs {
 #[cfg(feature = "demo")]
 impl DemoArgs {
     pub fn apply_to(&self, settings: &mut CommandSettings) {
-        let config = &mut settings.crawl;
+        let CommandSettings { crawl: config, io, .. } = settings;
         self.pace.apply_to(config);
-        self.output.apply_to(config);
-        self.watch.apply_to(config);
+        self.output.apply_to(config, io);
+        self.watch.apply_to(io);
         self.engine.apply_to(config);
         self.messages.apply_to(settings);
     }

@@ -1,7 +1,9 @@
-//! The settings of the command: those of the crawl, and those of messages and the exit code, which the library does not
-//! have.
+//! The settings of the command: those of the crawl, and those that the library does not have.
 
-use argiope_core::rules::{Config, ConfigError, Rules};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use argiope_core::rules::{Config, ConfigError, ProgramSettings, Rules};
 use serde::{Deserialize, Serialize};
 
 /// All settings of `argiope crawl`, as the flags and the configuration file give them.
@@ -10,12 +12,31 @@ pub struct CommandSettings {
     #[serde(flatten)]
     pub crawl: Config,
     #[serde(flatten)]
+    pub io: CommandIo,
+    #[serde(flatten)]
     pub messages: MessageSettings,
 }
 
 /// The configuration keys that select a shared crawl. They are not written to records, because the address may contain
 /// a password.
 pub const FLEET_KEYS: [&str; 2] = ["frontier", "name"];
+
+/// What the command reads before the crawl, writes after it, and serves meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct CommandIo {
+    /// A file of roots, one per line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<PathBuf>,
+    /// A table of all pages is written here when the crawl ends.
+    pub csv: Option<PathBuf>,
+    /// The address that the dashboard listens on.
+    #[serde(skip_serializing)]
+    pub serve: Option<SocketAddr>,
+    /// The file with the token that clients of the dashboard need.
+    #[serde(skip_serializing)]
+    pub serve_token_file: Option<PathBuf>,
+}
 
 /// What the command prints on standard error, and when it exits with code 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,29 +64,46 @@ pub enum FailOn {
     NewBroken,
 }
 
+impl CommandIo {
+    /// The keys of a configuration file that belong to this structure and not to [`Config`].
+    pub const KEYS: [&'static str; 4] = ["input", "csv", "serve", "serve-token-file"];
+
+    /// Checks that all paths can be stored with the settings.
+    fn check_paths(&self) -> Result<(), ConfigError> {
+        let paths = [&self.input, &self.csv, &self.serve_token_file];
+        let mut named = ["input", "csv", "serve-token-file"].into_iter().zip(paths);
+        named.try_for_each(|(key, path)| ConfigError::check_path(key, path.as_deref()))
+    }
+}
+
 impl MessageSettings {
     /// The keys of a configuration file that belong to this structure and not to [`Config`].
     pub const KEYS: [&'static str; 5] = ["quiet", "verbose", "no-progress", "log-json", "fail-on"];
 }
 
 impl CommandSettings {
-    /// Compiles the settings of the crawl. With `-vv`, pages also report the links that are not followed.
-    pub fn rules(&self) -> Result<Rules, ConfigError> {
-        let mut rules = argiope_runtime::rules(&self.crawl)?;
-        rules.report_skips = self.messages.verbose > 1;
-        Ok(rules)
+    /// Checks all settings, and compiles those of the crawl. With `-vv`, pages also report the links that are not
+    /// followed.
+    pub fn rules(&self, program: ProgramSettings) -> Result<Rules, ConfigError> {
+        self.io.check_paths()?;
+        let report_skips = self.messages.verbose > 1;
+        argiope_runtime::rules(&self.crawl, ProgramSettings { report_skips, ..program })
     }
 
     /// Every key that a configuration file may have.
     pub fn keys() -> impl Iterator<Item = &'static str> {
-        Config::keys().iter().copied().chain(MessageSettings::KEYS).chain(FLEET_KEYS)
+        Config::keys().iter().copied().chain(CommandIo::KEYS).chain(MessageSettings::KEYS).chain(FLEET_KEYS)
     }
 }
 
-/// The settings of the crawl in a `run` record. `None` if they cannot be read.
-pub fn crawl_settings_of_record(mut settings: serde_json::Map<String, serde_json::Value>) -> Option<Config> {
-    settings.retain(|key, _| !MessageSettings::KEYS.contains(&key.as_str()));
-    serde_json::from_value(settings.into()).ok()
+/// The settings of the crawl among stored settings. `run` records contain all settings of the command. Settings of a fleet
+/// contain `csv` if an earlier version stored them.
+pub fn crawl_settings_of_stored(
+    mut settings: serde_json::Map<String, serde_json::Value>,
+) -> Result<Config, serde_json::Error> {
+    settings
+        .retain(|key, _| !CommandIo::KEYS.contains(&key.as_str()) && !MessageSettings::KEYS.contains(&key.as_str()));
+    serde_json::from_value(settings.into())
 }
 
 #[cfg(test)]
@@ -80,7 +118,8 @@ mod tests {
             log_json: true,
             fail_on: Some(FailOn::Broken),
         };
-        CommandSettings { crawl: Config { roots: vec!["h".into()], depth: Some(3), ..Config::default() }, messages }
+        let io = CommandIo { input: Some("roots.txt".into()), csv: Some("pages.csv".into()), ..CommandIo::default() };
+        CommandSettings { crawl: Config { roots: vec!["h".into()], depth: Some(3), ..Config::default() }, io, messages }
     }
 
     #[test]
@@ -100,9 +139,9 @@ mod tests {
             panic!("expected an object")
         };
         assert_eq!(
-            (&written["verbose"], &written["fail-on"], &written["depth"]),
-            (&2.into(), &"broken".into(), &3.into())
+            (&written["verbose"], &written["csv"], &written["depth"]),
+            (&2.into(), &"pages.csv".into(), &3.into())
         );
-        assert_eq!(crawl_settings_of_record(written), Some(custom_settings().crawl));
+        assert_eq!(crawl_settings_of_stored(written).unwrap(), custom_settings().crawl);
     }
 }

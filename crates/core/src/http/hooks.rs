@@ -16,6 +16,7 @@ use crate::visit::Headers;
 /// Is called with every request for a page or a sitemap before it is sent, on the keeper thread. A crawl has one such
 /// hook.
 pub trait RequestHook: Debug + Send + Sync {
+    /// May change or abort the request.
     fn before_request(&self, request: &mut OutgoingRequest<'_>);
 }
 

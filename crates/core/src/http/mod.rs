@@ -10,6 +10,7 @@ pub mod conn;
 pub mod cookies;
 pub mod fetch;
 pub mod h2;
+#[deny(missing_docs)]
 pub mod hooks;
 pub mod proxy;
 pub mod race;

@@ -56,9 +56,11 @@ impl Method {
 /// How a request differs from a plain GET.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CustomRequest {
+    /// The method.
     pub method: Method,
     /// Headers to send. They replace headers of the crawl that have the same name.
     pub headers: Vec<(Box<str>, Box<str>)>,
+    /// The body; empty if the request has none.
     pub body: Box<[u8]>,
     /// Links of a higher priority are taken first, whatever their depth. The default is 0.
     pub priority: i16,

@@ -9,6 +9,7 @@ use crate::schedule::frontier::link_fingerprint;
 /// A URL to fetch and how it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
+    /// The URL to fetch.
     pub url: Url,
     /// The page it was found on; `None` for a root.
     pub via: Option<Url>,
@@ -18,6 +19,7 @@ pub struct Link {
     pub redirects: u8,
     /// Attempts made so far, or [`ALREADY_SENT`](crate::schedule::frontier::ALREADY_SENT).
     pub tries: u8,
+    /// The element, header or file that contained the URL.
     pub kind: LinkKind,
     /// How its request differs from a plain GET; `None` if it does not.
     pub request: Option<Arc<CustomRequest>>,
@@ -179,7 +181,9 @@ struct Item {
 /// One link of a [`LinkList`].
 #[derive(Clone, Copy)]
 pub struct FoundLink<'a> {
+    /// The URL that the link leads to.
     pub url: UrlRef<'a>,
+    /// The element, header or file that contained the link.
     pub kind: LinkKind,
     /// Whether it is marked `rel=nofollow`.
     pub nofollow: bool,
@@ -294,6 +298,7 @@ impl LinkList {
         Self { text: String::with_capacity(bytes), items: Vec::with_capacity(links), anchors: None }
     }
 
+    /// Number of links.
     pub fn len(&self) -> usize {
         self.items.len()
     }
@@ -320,10 +325,12 @@ impl LinkList {
         self.text.len()
     }
 
+    /// Whether there are no links.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
+    /// The links, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = FoundLink<'_>> {
         let mut previous = None;
         self.items.iter().enumerate().filter_map(move |(index, item)| {

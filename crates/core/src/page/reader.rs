@@ -122,6 +122,7 @@ pub struct HeldBody {
     pub bytes: Vec<u8>,
     /// The response headers, in order.
     pub headers: crate::visit::Headers,
+    /// The bytes that are charged to the memory budget.
     pub charge: BudgetCharge,
 }
 

@@ -8,10 +8,11 @@ use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::value::{EngineName, HeaderLine, Pace, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy};
-use super::{Config, ConfigError, Environment, HostPort, Root, Rules, Sitemaps};
+use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, RuleValues, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::http::conn::Limits;
 use crate::http::proxy::Proxies;
+use crate::page::reader::BodyRules;
 use crate::page::robots::product_token;
 use crate::page::scope::{Scope, pattern_fault};
 use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
@@ -48,13 +49,14 @@ fn memory_budget(max_memory: Option<u64>) -> Arc<Budget> {
 }
 
 impl Config {
-    /// Checks and compiles every setting, without input from files and environment variables.
+    /// Checks and compiles every setting, without input from files, environment variables and the program.
     pub fn compile(&self, fingerprint_key: u64) -> Result<Rules, ConfigError> {
-        self.compile_in(Environment { fingerprint_key, ..Environment::default() })
+        let environment = Environment { fingerprint_key, ..Environment::default() };
+        self.compile_in(environment, ProgramSettings::default())
     }
 
     /// Checks and compiles every setting.
-    pub fn compile_in(&self, environment: Environment) -> Result<Rules, ConfigError> {
+    pub fn compile_in(&self, environment: Environment, program: ProgramSettings) -> Result<Rules, ConfigError> {
         self.check_paths()?;
         let scope_kind = self.scope_kind()?;
         let (concurrency, per_host, per_ip) = self.widths()?;
@@ -84,7 +86,8 @@ impl Config {
             named_hosts.get_or_insert_with(&HostPort(host, port), |_| (host.into(), port));
         }
 
-        Ok(Rules {
+        let roots = program.roots.unwrap_or(roots);
+        Ok(Rules(RuleValues {
             guesses: guesses(&roots),
             roots,
             scope_kind,
@@ -140,49 +143,41 @@ impl Config {
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
             with_anchors: self.with.contains(&super::With::Anchors),
-            head_first: false,
-            keep_wire: false,
-            link_filter: None,
-            request_hook: None,
-            response_hook: None,
-            bodies: Default::default(),
+            head_first: program.head_first,
+            keep_wire: program.keep_wire,
+            link_filter: program.link_filter,
+            request_hook: program.request_hook,
+            response_hook: program.response_hook,
+            bodies: BodyRules { delivered: program.delivered_bodies, reader: environment.reader },
             archive: self.warc,
             archive_compression: self.warc_compression,
             archive_size: crate::output::warc::MAX_FILE_SIZE,
-            archive_segments: false,
+            archive_segments: program.archive_segments,
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,
             log_skips: self.log_skips,
-            report_skips: false,
+            report_skips: program.report_skips,
             limits: self.compile_limits(),
             insecure: self.insecure,
             tls: environment.tls,
             budget: memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory)),
-            lease: crate::lease::Lease::default(),
+            lease: program.lease,
             fingerprint_key: environment.fingerprint_key,
-        })
+        }))
     }
 
-    /// Checks that paths are UTF-8, because they are stored with the settings as text.
+    /// Checks that all paths can be stored with the settings.
     fn check_paths(&self) -> Result<(), ConfigError> {
         let paths = [
-            ("input", &self.input),
             ("out", &self.out),
             ("cookies", &self.cookies),
             ("ca-cert", &self.ca_cert),
             ("cert", &self.cert),
             ("key", &self.key),
             ("jsonl", &self.jsonl),
-            ("csv", &self.csv),
             ("extract-file", &self.extract_file),
-            ("serve-token-file", &self.serve_token_file),
         ];
-        for (key, path) in paths {
-            if let Some(path) = path.as_ref().filter(|path| path.to_str().is_none()) {
-                return Err(Self::error(key, path.display(), "its name is not UTF-8; rename it"));
-            }
-        }
-        Ok(())
+        paths.into_iter().try_for_each(|(key, path)| ConfigError::check_path(key, path.as_deref()))
     }
 
     fn compile_limits(&self) -> Arc<Limits> {
@@ -353,14 +348,7 @@ impl Config {
     }
 
     fn compile_roots(&self) -> Result<Vec<Root>, ConfigError> {
-        let mut roots: Vec<Root> = Vec::with_capacity(self.roots.len());
-        let mut known = HashSet::new();
-        for text in &self.roots {
-            let root = Root::parse(text, self.max_url)?;
-            if root.candidates.first().is_some_and(|first| known.insert(first.clone())) {
-                roots.push(root);
-            }
-        }
+        let roots = Root::parse_all(&self.roots, self.max_url)?;
         if roots.is_empty() {
             return Err(Self::error("roots", "", "give at least one URL to begin with, such as https://example.com/"));
         }
@@ -369,6 +357,19 @@ impl Config {
 }
 
 impl Root {
+    /// Parses roots. A root whose preferred URL was given before is left out.
+    pub fn parse_all(texts: &[String], max_url: usize) -> Result<Vec<Self>, ConfigError> {
+        let mut roots: Vec<Self> = Vec::with_capacity(texts.len());
+        let mut known = HashSet::new();
+        for text in texts {
+            let root = Self::parse(text, max_url)?;
+            if root.candidates.first().is_some_and(|first| known.insert(first.clone())) {
+                roots.push(root);
+            }
+        }
+        Ok(roots)
+    }
+
     /// Parses a root, with or without a scheme: `https://example.com/docs`, `example.com`, `localhost:8080`.
     pub fn parse(text: &str, max_url: usize) -> Result<Self, ConfigError> {
         const FORM: &str = "write an http or https URL such as https://example.com/, or a host name";
@@ -412,7 +413,7 @@ fn has_scheme(text: &str) -> bool {
     is_name && !is_port
 }
 
-/// Computes [`Rules::guesses`].
+/// Computes [`RuleValues::guesses`].
 fn guesses(roots: &[Root]) -> HashSet<u64> {
     let several = roots.iter().filter(|root| root.candidates.len() > 1);
     several.filter_map(|root| root.candidates.first()).map(|url| xxh3_64(url.as_str().as_bytes())).collect()

@@ -1,10 +1,11 @@
 //! [`Config`]: the settings as the user writes them. [`Config::compile`] checks them and returns [`Rules`](super::Rules).
 //!
-//! Invariant: the keys are the long flags of the command line (except those about its messages and exit code), plus
-//! `roots` and `auth`. A missing key has the documented default. Contradictory settings are rejected.
+//! Invariant: the keys are the long flags of the command line, plus `roots` and `auth`. Flags that only the command needs
+//! are not here: its messages, its exit code, its file of roots, its table of pages and its dashboard. A missing key has
+//! the documented default. Contradictory settings are rejected.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +30,6 @@ pub struct Config {
     pub roots: Vec<String>,
 
     // Where
-    /// A file of roots, one per line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<PathBuf>,
     /// The crawl directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out: Option<PathBuf>,
@@ -41,34 +39,54 @@ pub struct Config {
     pub recrawl: bool,
 
     // Scope
+    /// Which links are followed.
     pub scope: ScopeKind,
     /// Alias of scope `host`.
     pub strict: bool,
     /// Alias of scope `domain`.
     pub lenient: bool,
+    /// Regular expressions. If there are any, only URLs that match one of them are followed.
     pub include: Vec<String>,
+    /// Regular expressions. URLs that match one of them are not followed. They take precedence over all other rules.
     pub exclude: Vec<String>,
+    /// How many links from a root are followed in a row; 0 for only the roots. Redirects do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
+    /// The crawl ends after exactly this many pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_pages: Option<u64>,
+    /// No fetch starts after this many bytes were received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<Size>,
+    /// The crawl ends before the crawl directory becomes larger than this.
     pub max_disk: Option<Size>,
+    /// The run ends after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Span>,
+    /// Also reads `/sitemap.xml` if robots.txt names no sitemap.
     pub sitemap: bool,
+    /// Reads no sitemaps, not even those that robots.txt names.
     pub no_sitemap: bool,
+    /// Also fetches images, scripts, styles and media of pages.
     pub assets: bool,
+    /// The hosts from which `assets` fetches.
     pub assets_scope: AssetsScope,
+    /// Names of parameters that are removed from the query of every URL. `@sessions` and `@tracking` stand for lists of
+    /// well-known parameters. `@order` sorts the remaining ones.
     pub strip_param: Vec<String>,
+    /// Follows links that are marked nofollow.
     pub follow_nofollow: bool,
+    /// Whether endless structures such as calendars and mazes are avoided.
     pub traps: TrapPolicy,
+    /// How many links of one pattern are followed while they lead to nothing new. All budgets for endless structures
+    /// scale with this number.
     pub trap_budget: u32,
+    /// The number of pages that are fetched from one host at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_pages_per_host: Option<u64>,
 
     // Pace
+    /// Limit on fetches in flight, over all hosts.
     #[serde(alias = "max-tasks")]
     pub concurrency: usize,
     /// Default: 6, or `concurrency` with pace `full`. With pace `gentle` it is always 1.
@@ -77,71 +95,100 @@ pub struct Config {
     /// Default: 12, or `per_host` if that is more. 0 is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_ip: Option<usize>,
+    /// Minimum time between two requests to a host, from the sending of one to the sending of the next.
     #[serde(alias = "wait")]
     pub delay: Span,
+    /// How fast requests are sent to one host.
     pub pace: Pace,
+    /// Limit on pages a second, over all hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// A longer Crawl-delay is shortened to this.
     pub max_crawl_delay: Span,
 
     // Fetch
+    /// Time limit for a whole fetch.
     pub timeout: Span,
+    /// Time limit for the DNS lookup, for connecting and for the TLS handshake, each.
     pub connect_timeout: Span,
+    /// Time limit for the response headers, and for any pause in the body.
     pub idle_timeout: Span,
     /// A fetch ends if its body arrives slower than this many bytes a second.
     pub min_rate: Size,
+    /// Attempts per URL, including the first.
     pub max_tries: u8,
+    /// Wait before the first retry. It doubles with each further one.
     pub retry_wait: Span,
+    /// Limit on the redirects that are followed in a row.
     pub max_redirects: u8,
+    /// Limit on the bytes that are kept of a body, after decompression.
     pub max_size: Size,
+    /// Limit on the bytes of the response headers. A response with more fails.
     pub max_head: Size,
+    /// Limit on the bytes of a URL. Longer links are not followed.
     pub max_url: usize,
+    /// Limit on the links that are read from a page.
     pub max_links: usize,
+    /// The `User-Agent` header. robots.txt rules refer to its first word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// A URL or mail address for site owners, added to the `User-Agent` header.
     pub contact: Option<String>,
     // Secrets are read but never written, because settings are stored in records and crawl directories.
+    /// Headers that are sent to the origins of the roots only.
     #[serde(skip_serializing)]
     pub header: Vec<HeaderLine>,
+    /// Name and password for the origins of the roots.
     #[serde(skip_serializing)]
     pub user: Option<Credentials>,
     /// Logins for single origins. There is no flag for them.
     #[serde(skip_serializing)]
     pub auth: Vec<Login>,
+    /// Cookies are neither kept nor sent.
     pub no_cookies: bool,
+    /// A file of cookies to start with, in Netscape format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cookies: Option<PathBuf>,
+    /// The URL of a proxy for all requests. An empty value disables the proxy that the environment sets.
     #[serde(skip_serializing)]
     pub proxy: Option<String>,
+    /// Which version of HTTP is used.
     pub http: HttpVersion,
+    /// Addresses to use for hosts in place of a DNS lookup.
     pub resolve: Vec<Resolve>,
+    /// The name server to use in place of that of the system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns: Option<SocketAddr>,
 
     // Trust
+    /// Whether robots.txt is obeyed.
     pub robots: RobotsPolicy,
     /// Alias of robots `ignore`.
     pub no_robots: bool,
+    /// Follows links into private networks. A root may always be in one.
     pub allow_private: bool,
+    /// A PEM file of certificate authorities to trust in addition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_cert: Option<PathBuf>,
+    /// A PEM file with the client certificate for the servers of the roots. Needs `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
+    /// A PEM file with the private key of `cert`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
+    /// Certificates are not verified, so any server can impersonate any host.
     pub insecure: bool,
 
     // Keep
+    /// The file that gets one JSON object per URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jsonl: Option<PathBuf>,
-    /// The command writes a table of all pages here when the crawl ends.
-    pub csv: Option<PathBuf>,
     /// Parts that are added to page records.
     pub with: Vec<With>,
+    /// Archives every response as received, in the folder `archive` of the crawl directory.
     pub warc: bool,
+    /// How the archive is compressed.
     pub warc_compression: WarcCompression,
 
     // Extract
@@ -155,20 +202,14 @@ pub struct Config {
     /// Records include the main text of the page as Markdown.
     pub markdown: bool,
 
+    /// Memory limit. Default: a quarter of the memory of the machine, or of the limit of the cgroup if that is lower.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<Size>,
     /// How long an interrupted crawl waits for requests in flight.
     pub drain_time: Span,
 
-    // Watch
-    /// The address that the dashboard listens on.
-    #[serde(skip_serializing)]
-    pub serve: Option<SocketAddr>,
-    /// The file with the token that clients of the dashboard need.
-    #[serde(skip_serializing)]
-    pub serve_token_file: Option<PathBuf>,
-
     // Engine
+    /// How the crawler waits for sockets.
     pub engine: EngineName,
 
     /// A record is written for each link that is not followed.
@@ -179,7 +220,6 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             roots: Vec::new(),
-            input: None,
             out: None,
             fresh: false,
             recrawl: false,
@@ -239,7 +279,6 @@ impl Default for Config {
             key: None,
             insecure: false,
             jsonl: None,
-            csv: None,
             with: Vec::new(),
             warc: false,
             warc_compression: WarcCompression::default(),
@@ -249,8 +288,6 @@ impl Default for Config {
             markdown: false,
             max_memory: None,
             drain_time: Span::from_secs(30),
-            serve: None,
-            serve_token_file: None,
             engine: EngineName::Tokio,
             log_skips: false,
         }
@@ -293,6 +330,16 @@ pub struct ConfigError {
     pub value: String,
     /// What is wrong with it, and the right form.
     pub problem: String,
+}
+
+impl ConfigError {
+    /// Checks that a path is UTF-8, because it is stored with the settings as text.
+    pub fn check_path(key: &'static str, path: Option<&Path>) -> Result<(), Self> {
+        match path.filter(|path| path.to_str().is_none()) {
+            Some(path) => Err(Config::error(key, path.display(), "its name is not UTF-8; rename it")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A deserializer that records the field names of a struct and fails.

@@ -1,13 +1,21 @@
 //! The settings: [`Config`] as the user wrote them, [`Rules`] checked and compiled.
 //!
 //! Invariant: `Rules` exist only if every setting is valid, so no other code needs to check a setting. They are compiled
-//! once, and all threads share them.
+//! once from everything that decides about a crawl: the settings ([`Config`]), the machine ([`Environment`]) and the
+//! program that runs the crawl ([`ProgramSettings`]). All threads share them.
+//!
+//! The compiler enforces this. Other modules read the fields of [`RuleValues`] through `Deref`, and cannot assign to
+//! them, because `Rules` does not implement `DerefMut`. Only this module can construct or change `Rules`. The alternatives
+//! need more text or enforce less: some 60 getters, or `Arc<Rules>` with public fields, which `Arc::get_mut` can change.
 
 mod compile;
+#[deny(missing_docs)]
 mod config;
+#[deny(missing_docs)]
 mod value;
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +31,7 @@ use crate::http::proxy::Proxies;
 use crate::lease::Lease;
 use crate::page::follow::LinkFilter;
 use crate::page::link::Link;
-use crate::page::reader::BodyRules;
+use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
 use crate::page::url::{Origin, StripParams, Url};
 
@@ -35,9 +43,19 @@ pub use value::{
     RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 
-/// The configuration, compiled once.
+/// The configuration, compiled once. Its values are read as fields: see [`RuleValues`]. They cannot be assigned to:
+///
+/// ```compile_fail,E0594
+/// # let config = argiope_core::rules::Config { roots: vec!["example.com".into()], ..Default::default() };
+/// let mut rules = config.compile(0).unwrap();
+/// rules.max_pages = Some(100);
+/// ```
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct Rules(RuleValues);
+
+/// The values of [`Rules`]. They are only read.
+#[derive(Clone, Debug)]
+pub struct RuleValues {
     // Where
     pub roots: Vec<Root>,
     /// Hashes of the https candidates of roots without a scheme. A set, because there may be very many roots.
@@ -150,7 +168,7 @@ pub struct Rules {
     pub head_first: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
-    /// Which bodies are held, and which reader they are passed to. Set by the caller that reads pages.
+    /// Which bodies are held, and which reader they are passed to.
     pub bodies: BodyRules,
     /// Whether responses are archived.
     pub archive: bool,
@@ -189,7 +207,7 @@ pub struct Rules {
 /// What the caller reads from files and the environment for [`Config::compile_in`]. The core itself reads neither.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// A random number that cannot be predicted: see [`Rules::fingerprint_key`].
+    /// A random number that cannot be predicted: see [`RuleValues::fingerprint_key`].
     pub fingerprint_key: u64,
     /// Certificates to trust, and the client certificate.
     pub tls: TlsSource,
@@ -199,6 +217,54 @@ pub struct Environment {
     pub proxies: Option<Proxies>,
     /// The memory limit if the settings have none.
     pub max_memory: Option<u64>,
+    /// Reads the pages, if the settings require content of pages.
+    pub reader: Option<Arc<dyn PageReader>>,
+}
+
+/// What the program that runs the crawl decides, for [`Config::compile_in`]. The user has no settings for it.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramSettings {
+    /// The roots to crawl in place of those of the settings; `None` for those of the settings. The roots of the settings
+    /// still determine the scope, and which hosts get headers and may be on a private network.
+    pub roots: Option<Vec<Root>>,
+    /// See [`RuleValues::link_filter`].
+    pub link_filter: Option<Arc<dyn LinkFilter>>,
+    /// See [`RuleValues::request_hook`].
+    pub request_hook: Option<Arc<dyn RequestHook>>,
+    /// See [`RuleValues::response_hook`].
+    pub response_hook: Option<Arc<dyn ResponseHook>>,
+    /// Bodies that are delivered with visits.
+    pub delivered_bodies: DeliveredBodies,
+    /// See [`RuleValues::head_first`].
+    pub head_first: bool,
+    /// See [`RuleValues::keep_wire`].
+    pub keep_wire: bool,
+    /// See [`RuleValues::report_skips`].
+    pub report_skips: bool,
+    /// See [`RuleValues::archive_segments`].
+    pub archive_segments: bool,
+    /// The right to start requests. The default never expires.
+    pub lease: Lease,
+}
+
+/// A change of the rules while the crawl is running.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RuleChange {
+    /// Another pace, and the limits per host and address that follow from it.
+    Pace(Pace),
+    /// Another limit on pages a second; `None` removes it.
+    Rate(Option<f64>),
+    /// Another limit on requests in flight to one IP address.
+    PerIp(usize),
+}
+
+impl Deref for Rules {
+    type Target = RuleValues;
+
+    #[inline]
+    fn deref(&self) -> &RuleValues {
+        &self.0
+    }
 }
 
 /// A URL to start from.
@@ -253,11 +319,40 @@ impl Rules {
         found.map(|entry| &*entry.addresses)
     }
 
-    /// These rules with another pace, and with the limits per host and address that follow from it.
+    /// These rules with the fingerprint key of a crawl directory or fleet, which is known only once that is open. The
+    /// frontier then uses the fingerprints that the workers compute.
     #[must_use]
-    pub fn with_pace(&self, pace: Pace) -> Self {
-        let (per_host, per_ip) = compile::widths(pace, self.concurrency, self.given_widths);
-        Self { pace, per_host, per_ip, ..self.clone() }
+    pub fn with_fingerprint_key(mut self, fingerprint_key: u64) -> Self {
+        self.0.fingerprint_key = fingerprint_key;
+        self
+    }
+
+    /// These rules with the time that is left of `--max-time`, for a process that joins a running crawl.
+    #[must_use]
+    pub fn with_time_left(mut self, left: Duration) -> Self {
+        self.0.max_time = Some(left);
+        self
+    }
+
+    /// Applies a change that the user or the fleet makes while the crawl is running. If the rules are shared, this
+    /// replaces the caller's `Arc`, and the other owners keep the rules without the change.
+    pub(crate) fn steer(self: &mut Arc<Self>, change: RuleChange) {
+        let values = &mut Arc::make_mut(self).0;
+        match change {
+            RuleChange::Pace(pace) => {
+                values.pace = pace;
+                (values.per_host, values.per_ip) = compile::widths(pace, values.concurrency, values.given_widths);
+            }
+            RuleChange::Rate(rate) => values.rate = rate,
+            RuleChange::PerIp(limit) => values.per_ip = Some(limit),
+        }
+    }
+
+    /// These rules with changes that only tests make.
+    #[cfg(test)]
+    pub(crate) fn edited(mut self, edit: impl FnOnce(&mut RuleValues)) -> Self {
+        edit(&mut self.0);
+        self
     }
 
     /// Whether this host and port may be on a private network.

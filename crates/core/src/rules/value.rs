@@ -76,10 +76,12 @@ impl Span {
     /// Longer than any crawl. The limit prevents overflow in sums.
     const MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 
+    /// A duration of this many milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(Duration::from_millis(millis))
     }
 
+    /// A duration of this many seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(Duration::from_secs(secs))
     }
@@ -184,6 +186,7 @@ impl fmt::Display for Size {
 /// Pages over time: `10/s`, `0.5/s`, `30/m`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
+    /// Pages a second.
     pub per_second: f64,
 }
 
@@ -233,7 +236,9 @@ fn number_and_unit(text: &str) -> Option<(f64, &str, &str)> {
 /// A request header: `Name: value`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderLine {
+    /// The name of the header.
     pub name: Box<str>,
+    /// The value of the header.
     pub value: Box<str>,
 }
 
@@ -384,7 +389,9 @@ impl fmt::Debug for Bearer {
 pub struct Login {
     /// Scheme, host and port: `https://example.com:8443`.
     pub origin: String,
+    /// The name and password, for Basic authentication.
     pub user: Option<Credentials>,
+    /// The token, for Bearer authentication.
     pub bearer: Option<Bearer>,
 }
 
@@ -393,6 +400,7 @@ pub struct Login {
 pub struct Resolve {
     /// In normal form, as in a [`Url`].
     pub host: Box<str>,
+    /// The port of the host. The addresses do not apply to other ports.
     pub port: u16,
     /// At least one, in the order in which they are tried.
     pub addresses: Vec<IpAddr>,
@@ -443,10 +451,12 @@ macro_rules! words {
         pub enum $name { $($(#[$doc])* $variant,)* }
 
         impl $name {
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
             /// The names of the values, in the order of `ALL`.
             pub const WORDS: &'static [&'static str] = &[$($text,)*];
 
+            /// The name of the value.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -493,6 +503,7 @@ words! {
         /// HTTP/2 if TLS negotiates it, otherwise HTTP/1.1.
         #[default]
         Auto = "auto",
+        /// HTTP/1.1 only.
         Http1 = "1.1",
         /// HTTP/2 without fallback. Over http, it starts with prior knowledge (RFC 9113, 3.3).
         Http2 = "2",
@@ -501,16 +512,20 @@ words! {
     /// Whether robots.txt is obeyed.
     #[derive(Default)]
     RobotsPolicy {
+        /// Pages that robots.txt disallows are not fetched.
         #[default]
         Obey = "obey",
+        /// Pages are fetched whatever robots.txt says.
         Ignore = "ignore",
     }
 
     /// Whether the crawl avoids endless sites.
     #[derive(Default)]
     TrapPolicy {
+        /// Budgets limit what is fetched from endless structures.
         #[default]
         Avoid = "avoid",
+        /// There are no such budgets.
         Ignore = "ignore",
     }
 
@@ -527,10 +542,14 @@ words! {
     /// The engine: how the crawler waits for sockets.
     #[derive(Default)]
     EngineName {
+        /// Coroutines on the tokio runtime.
         #[default]
         Tokio = "tokio",
+        /// Coroutines on an executor of the crawler.
         Coroutines = "coroutines",
+        /// An event loop that calls a function for each event of a socket.
         Callbacks = "callbacks",
+        /// One thread per fetch in flight, with blocking sockets.
         Threads = "threads",
         /// io_uring; Linux only.
         Uring = "uring",
@@ -555,6 +574,7 @@ words! {
         Host = "host",
         /// All hosts of the registrable domains of the roots.
         Domain = "domain",
+        /// All hosts.
         #[default]
         Any = "any",
     }

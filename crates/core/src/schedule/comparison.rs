@@ -11,10 +11,13 @@ use crate::outcome::Outcome;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
+    /// There was no record of it before.
     New,
+    /// It has a usable response, which differs from the one before.
     Changed,
     /// It had a usable response before and has none now, or the later crawl has no record of it.
     Gone,
+    /// It has the same body or redirects in the same way, or it has no usable response, as before.
     Same,
 }
 
@@ -33,14 +36,18 @@ pub enum ChangeNote {
 /// How a URL differs between two crawls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
+    /// The kind of difference.
     pub change: Change,
+    /// The effect on links to the URL, if there is one.
     pub note: Option<ChangeNote>,
 }
 
 /// The state of a URL in one crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageState<'a> {
+    /// The outcome of the URL.
     pub outcome: Outcome,
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
     /// Whether the record has an error.
     pub has_error: bool,
@@ -117,12 +124,19 @@ impl Comparison {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Changes {
+    /// URLs with [`Change::New`].
     pub new: u64,
+    /// URLs with [`Change::Changed`].
     pub changed: u64,
+    /// URLs with [`Change::Gone`].
     pub gone: u64,
+    /// URLs with [`Change::Same`].
     pub same: u64,
+    /// URLs with [`ChangeNote::NewlyBroken`].
     pub newly_broken: u64,
+    /// URLs with [`ChangeNote::Repaired`].
     pub repaired: u64,
+    /// URLs with [`ChangeNote::Redirected`].
     pub redirected: u64,
 }
 

@@ -25,6 +25,7 @@ use std::sync::Arc;
 pub struct LaneId(pub u32);
 
 impl LaneId {
+    /// The number, for use as an index.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -33,12 +34,19 @@ impl LaneId {
 /// A [`Link`] that borrows its strings, because most links offered to a frontier are already known.
 #[derive(Clone, Copy)]
 pub struct LinkRef<'a> {
+    /// See [`Link::url`].
     pub url: UrlRef<'a>,
+    /// See [`Link::via`].
     pub via: Option<&'a Url>,
+    /// See [`Link::depth`].
     pub depth: u32,
+    /// See [`Link::redirects`].
     pub redirects: u8,
+    /// See [`Link::tries`].
     pub tries: u8,
+    /// See [`Link::kind`].
     pub kind: LinkKind,
+    /// See [`Link::request`].
     pub request: Option<&'a Arc<CustomRequest>>,
     /// The fingerprint of the URL, if it was already computed.
     pub hash: Option<UrlHash>,
@@ -47,7 +55,9 @@ pub struct LinkRef<'a> {
 /// The fingerprint of a URL. It depends on the key of the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UrlHash {
+    /// The key of the hash.
     pub key: u64,
+    /// The hash of the URL with this key.
     pub fingerprint: u64,
 }
 
@@ -68,6 +78,7 @@ impl<'a> From<&'a Link> for LinkRef<'a> {
 }
 
 impl LinkRef<'_> {
+    /// A copy that owns its strings.
     pub fn to_link(&self) -> Link {
         Link {
             url: self.url.to_url(),
@@ -114,7 +125,9 @@ impl Put {
 /// The final result of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinalOutcome<'a> {
+    /// The outcome of the link.
     pub outcome: Outcome,
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
     /// The page's record: one JSON object without the line feed. A durable frontier stores it.
     pub record: &'a [u8],
@@ -125,9 +138,11 @@ pub struct FinalOutcome<'a> {
 /// The links of a page or of a sitemap, for the link graph.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEdges<'a> {
+    /// The URL of the page or sitemap.
     pub source: &'a Url,
     /// Whether the source is a sitemap, which is distinct from a page at the same URL.
     pub is_sitemap: bool,
+    /// Its links.
     pub links: &'a LinkList,
     /// How many links were dropped because of a limit.
     pub cut: u32,
@@ -136,9 +151,13 @@ pub struct FoundEdges<'a> {
 /// Number of links in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// All links that were ever offered.
     pub known: u64,
+    /// Links that can be taken.
     pub queued: u64,
+    /// Links that were taken, and neither settled nor given back.
     pub leased: u64,
+    /// Links that have their outcome.
     pub settled: u64,
 }
 
@@ -169,6 +188,7 @@ pub enum FrontierNews {
 pub struct FrontierWaker(Arc<dyn Fn() + Send + Sync>);
 
 impl FrontierWaker {
+    /// A waker that calls `wake`, from any thread.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(wake))
     }
@@ -273,6 +293,7 @@ pub trait Frontier {
     /// The lanes with queued links, sorted.
     fn lanes_with_work(&self) -> Vec<LaneId>;
 
+    /// The number of links in each state.
     fn counts(&self) -> Counts;
 
     /// Stores a note for the next run, about a lane or about the crawl itself. It replaces the previous one.
@@ -348,7 +369,9 @@ fn of_kind(url_fingerprint: u64, kind: LinkKind) -> u64 {
 /// A failure of the store, which stops the crawl. The message names the file, what is wrong with it, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreError {
+    /// The kind of the failure.
     pub kind: StoreErrorKind,
+    /// What happened to which file, and what to do.
     pub message: Box<str>,
 }
 
@@ -375,6 +398,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreError {
+    /// A failure of this kind, with its message.
     pub fn new(kind: StoreErrorKind, message: impl Into<Box<str>>) -> Self {
         Self { kind, message: message.into() }
     }

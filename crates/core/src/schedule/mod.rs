@@ -5,7 +5,9 @@
 //! applies the results of fetches.
 
 pub mod carryover;
+#[deny(missing_docs)]
 pub mod comparison;
+#[deny(missing_docs)]
 pub mod frontier;
 pub mod job;
 pub mod keeper;

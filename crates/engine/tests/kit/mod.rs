@@ -39,13 +39,18 @@ pub struct Bench {
     pub visits: mpsc::Receiver<Box<Visit>>,
 }
 
-/// The default rules, with `adapt` applied to the settings.
-pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
+/// The default settings, with `adapt` applied to them.
+pub fn config(adapt: impl FnOnce(&mut Config)) -> Config {
     let mut config = Config { roots: vec!["http://127.0.0.1/".into()], ..Config::default() };
     config.connect_timeout = Span(Duration::from_secs(5));
     adapt(&mut config);
+    config
+}
+
+/// The default rules, with `adapt` applied to the settings.
+pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
     let fingerprint_key = 7;
-    config.compile(fingerprint_key).unwrap()
+    config(adapt).compile(fingerprint_key).unwrap()
 }
 
 impl Bench {

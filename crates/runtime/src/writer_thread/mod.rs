@@ -142,10 +142,10 @@ pub struct CommitQueue {
     jsonl: Option<OutputFile>,
     /// The length of each output file including everything collected.
     lengths: BTreeMap<Box<str>, u64>,
-    /// The first commit, until [`CommitQueue::send_first_commit`] sends it.
+    /// The first commit, until [`CommitQueue::send_first_commit_once`] sends it.
     first_commit: Option<CommitUnit>,
-    /// Whether there is a crawl directory.
-    is_durable: bool,
+    /// Whether the crawl has a crawl directory.
+    has_crawl_directory: bool,
     /// The thread that compacts the log, if one was started.
     compaction: Option<JoinHandle<Result<(), StoreError>>>,
 }
@@ -165,13 +165,13 @@ impl CommitQueue {
         inbox: Sender<KeeperMessage>,
         max_memory: Option<u64>,
     ) -> Self {
-        let is_durable = target.folder.is_some();
+        let has_crawl_directory = target.folder.is_some();
         let mut lengths = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
         if let Some(OutputFile { name, .. }) = &target.jsonl {
             lengths.entry(name.clone()).or_insert(0);
         }
         // With a crawl directory, one commit may wait. The keeper blocks when it sends a further one.
-        let (to_writer, commits) = sync_channel(if is_durable { 1 } else { MAX_QUEUED });
+        let (to_writer, commits) = sync_channel(if has_crawl_directory { 1 } else { MAX_QUEUED });
         let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
         let jsonl = target.jsonl.as_ref().map(|output| output.name.clone());
         let writer = Writer { outputs, log, jsonl, consumer, inbox: inbox.clone() };
@@ -203,16 +203,16 @@ impl CommitQueue {
             jsonl: target.jsonl,
             lengths,
             first_commit: None,
-            is_durable,
+            has_crawl_directory,
             compaction: None,
         }
     }
 
     /// Prepares the first commit, which contains the names of the outputs. It precedes all writes to them, so a
-    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::send_first_commit`] sends it
+    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::send_first_commit_once`] sends it
     /// after the first requests, which do not wait for it.
     pub fn prepare_first_commit<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        if self.is_durable {
+        if self.has_crawl_directory {
             let batch = frontier.commit(&as_pairs(&self.lengths), NOT_LAST)?;
             self.first_commit = Some(CommitUnit { items: Vec::new(), batch });
         }
@@ -220,7 +220,7 @@ impl CommitQueue {
     }
 
     /// Starts the writer with the first commit, if that was not done yet. Called after the first requests are sent.
-    pub fn send_first_commit(&mut self) -> Result<(), Error> {
+    pub fn send_first_commit_once(&mut self) -> Result<(), Error> {
         self.first_commit.take().map_or(Ok(()), |commit| self.dispatch(commit, 0))
     }
 
@@ -271,9 +271,9 @@ impl CommitQueue {
         self.items.push(item);
     }
 
-    /// Whether the results are kept in a crawl directory.
-    pub fn is_durable(&self) -> bool {
-        self.is_durable
+    /// Whether the crawl has a crawl directory, so that commits become durable.
+    pub fn has_crawl_directory(&self) -> bool {
+        self.has_crawl_directory
     }
 
     /// Bytes that were collected and are not durable yet.
@@ -286,7 +286,7 @@ impl CommitQueue {
         let max_outstanding = self.progress.max_outstanding();
         let outstanding =
             self.items.len() + self.progress.sent_visits() + in_flight.min(max_outstanding / IN_FLIGHT_DIVISOR);
-        let is_behind = self.is_durable && outstanding >= max_outstanding;
+        let is_behind = self.has_crawl_directory && outstanding >= max_outstanding;
         self.progress.set_held(is_behind, now);
         is_behind
     }
@@ -300,7 +300,7 @@ impl CommitQueue {
         let blocks_requests = self.progress.is_held() && self.items.len() >= COMMIT_VISITS_BEHIND;
         let is_due = size > 0 || blocks_requests || now >= first_event + COMMIT_AFTER;
         // Without a crawl directory, each commit is sent at once.
-        !self.is_durable || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
+        !self.has_crawl_directory || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
     }
 
     /// How many commits may be in progress. A crawl without output files has one sync per commit, so a second commit
@@ -369,7 +369,7 @@ impl CommitQueue {
 
     /// Makes a commit of everything collected, and sends it to the writer.
     fn send_collected<F: CommitFrontier>(&mut self, frontier: &mut F, is_last: bool) -> Result<(), Error> {
-        self.send_first_commit()?;
+        self.send_first_commit_once()?;
         if let Some(OutputFile { name, hash }) = &self.jsonl {
             frontier.keep_output_hash(name, hash.value());
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use argiope_core::rules::ProgramSettings;
 use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, Link, LinkKind, LinkList, LinkRef, Url};
 use argiope_runtime::atomic_file::AtomicFile;
@@ -71,7 +72,7 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     }
     let round = last_finished(results)?;
     let config = CrawlStart::read(results, &round)?.config(results)?;
-    let rules = argiope_runtime::rules(&config)
+    let rules = argiope_runtime::rules(&config, ProgramSettings::default())
         .map_err(|error| FleetCommandError::Failed(format!("{}: {error}", results.display())))?;
     // The directory has another name until it is complete, so that a part of the results does not look like a crawl. The
     // leftovers of an interrupted merge are removed.

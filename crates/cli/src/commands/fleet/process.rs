@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use argiope_core::lease::Lease;
 use argiope_core::output::escape::visible;
 use argiope_core::output::warc::segment_start;
+use argiope_core::rules::ProgramSettings;
 use argiope_core::schedule::frontier::StoreErrorKind;
 use argiope_core::{Link, LinkRef, Time};
 use argiope_runtime::Error;
@@ -35,7 +36,7 @@ use crate::screen::wording;
 
 /// Checks the flags, and takes part in a crawl that other processes share.
 pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, messages } = settings;
+    let CommandSettings { crawl: config, io, messages } = settings;
     let address = flags.frontier.as_deref().unwrap_or_default();
     let name = flags.name.clone().unwrap_or_default();
     if config.out.is_none() {
@@ -45,8 +46,7 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
     }
-    for (is_set, flag) in
-        [(config.jsonl.is_some(), "--jsonl"), (config.csv.is_some(), "--csv"), (config.fresh, "--fresh")]
+    for (is_set, flag) in [(config.jsonl.is_some(), "--jsonl"), (io.csv.is_some(), "--csv"), (config.fresh, "--fresh")]
     {
         if is_set {
             return Err(UsageError(format!("{flag} is not supported together with --frontier")));
@@ -77,7 +77,7 @@ fn crawl_in_fleet(
     name: &str,
     flags: &FleetFlags,
 ) -> Result<ExitCode, FleetCommandError> {
-    let CommandSettings { crawl: config, messages } = own_settings;
+    let CommandSettings { crawl: config, io, messages } = own_settings;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
     // 48 random bits: the identity of this process in the store.
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
@@ -86,10 +86,10 @@ fn crawl_in_fleet(
     // From here on, the process may wait for other processes, and a signal must end the wait.
     let mut signals = Interrupt::listen()
         .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
-    // The settings of the first process apply to all processes. Only `messages` come from this process.
+    // The settings of the first process apply to all processes. Only `io` and `messages` come from this process.
     let settings =
         join_settings(own_settings, &mut client, flags, name, || Interrupt::pending_exit_code(&mut signals))?;
-    let shared = CommandSettings { crawl: shared_config(config, &settings)?, messages: *messages };
+    let shared = CommandSettings { crawl: shared_config(config, &settings)?, io: io.clone(), messages: *messages };
     let segments = open_results(name, &settings)?;
     let signals = RefCell::new(signals);
     let participant =
@@ -117,7 +117,7 @@ fn crawl_in_fleet(
 /// What all sessions of this process have in common. A session lasts from joining the crawl until the crawl ends or the
 /// lease is lost.
 struct Participant<'a> {
-    /// The settings of the shared crawl, with the message settings of this process.
+    /// The settings of the shared crawl, with the settings for input, output and messages of this process.
     shared: &'a CommandSettings,
     address: &'a str,
     name: &'a str,
@@ -191,8 +191,11 @@ impl Participant<'_> {
         sessions: &mut u64,
     ) -> Result<SessionEnd, FleetCommandError> {
         let Participant { shared, settings, .. } = self;
-        let mut rules = shared.rules().map_err(|error| FleetCommandError::Usage(error.to_string()))?;
-        rules.fingerprint_key = settings.key;
+        // The clock starts at zero.
+        let lease = Lease::until(Time::ZERO + lease_times.lease);
+        let program = ProgramSettings { lease, archive_segments: true, ..ProgramSettings::default() };
+        let rules = shared.rules(program).map_err(|error| FleetCommandError::Usage(error.to_string()))?;
+        let mut rules = rules.with_fingerprint_key(settings.key);
         let mut client = self.client()?;
         let is_new = FleetState::read(&mut client)? == FleetState::Created;
         if is_new && settings.round > 1 {
@@ -217,12 +220,9 @@ impl Participant<'_> {
                 local_crawl::print_line(shared.messages, &format!("{}: this crawl is at its time limit", self.name));
                 return Ok(SessionEnd::Exit(ExitCode::SUCCESS));
             }
-            rules.max_time = Some(left);
+            rules = rules.with_time_left(left);
         }
-        // The clock starts at zero.
         let clock = Clock::start();
-        rules.lease = Lease::until(Time::ZERO + lease_times.lease);
-        rules.archive_segments = true;
         let archive_rules = Arc::new(rules.clone());
         let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
         let fleet = SharedFleet::default();
@@ -264,7 +264,7 @@ impl Participant<'_> {
         };
         // `--fail-on` applies to the results of all processes, so `final_exit_code` evaluates it.
         let messages = MessageSettings { fail_on: None, ..shared.messages };
-        let settings = CommandSettings { crawl: shared.crawl.clone(), messages };
+        let settings = CommandSettings { messages, ..(*shared).clone() };
         let ended = local_crawl::crawl(&settings, rules, clock, parts);
         Ok(match ended {
             Ok(code) => {

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use argiope_core::rules::Config;
 use argiope_store::cluster::{FleetClient, FleetSettings};
 use argiope_store::segments::{is_object_storage, redacted_place};
+use serde_json::{Map, Value};
 
 use super::{FleetCommandError, FleetFlags, RETRY_PAUSE};
 use crate::commands::crawl;
-use crate::flags::settings::CommandSettings;
+use crate::flags::settings::{CommandSettings, crawl_settings_of_stored};
 
 /// How long a process without roots waits until another process creates the crawl.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -18,7 +19,6 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// others are those of the first process.
 const LOCAL_SETTINGS: &[&str] = &[
     "roots",
-    "input",
     "out",
     "concurrency",
     "header",
@@ -38,8 +38,6 @@ const LOCAL_SETTINGS: &[&str] = &[
     "max-pages",
     "fresh",
     "recrawl",
-    "serve",
-    "serve-token-file",
 ];
 
 /// The settings of the shared crawl. A process with roots stores its own settings if there are none yet. A process without
@@ -53,7 +51,7 @@ pub fn join_settings(
 ) -> Result<FleetSettings, FleetCommandError> {
     let config = &own_settings.crawl;
     let own_out = results_location(config)?.display().to_string();
-    let found = if config.roots.is_empty() && config.input.is_none() {
+    let found = if config.roots.is_empty() && own_settings.io.input.is_none() {
         let deadline = Instant::now() + JOIN_TIMEOUT;
         let mut is_announced = false;
         loop {
@@ -91,7 +89,7 @@ pub fn join_settings(
             // `create` replaces 0 by the time of the store.
             created: 0,
             out: own_out.clone(),
-            config: shared_part(config).to_string(),
+            config: Value::from(shared_part(config)).to_string(),
         };
         first.create(client)?
     };
@@ -137,17 +135,17 @@ const CHANGEABLE_LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-bytes", 
 /// The settings of the next round: those of the previous round, except for the limits that the user gives to this process.
 pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSettings, FleetCommandError> {
     let damaged = || FleetCommandError::Failed("the settings of the crawl cannot be read".into());
-    let mut shared: serde_json::Value = serde_json::from_str(&previous.config).map_err(|_| damaged())?;
+    let mut shared: Map<String, Value> = serde_json::from_str(&previous.config).map_err(|_| damaged())?;
     let (own, default) = (shared_part(config), shared_part(&Config::default()));
-    for key in CHANGEABLE_LIMITS {
+    for &key in CHANGEABLE_LIMITS {
         // A value other than the default was given by the user.
         if own.get(key) != default.get(key)
             && let Some(value) = own.get(key)
         {
-            shared[*key] = value.clone();
+            shared.insert(key.to_owned(), value.clone());
         }
     }
-    let merged: Config = serde_json::from_value(shared.clone()).map_err(|_| damaged())?;
+    let merged = crawl_settings_of_stored(shared.clone()).map_err(|_| damaged())?;
     Ok(FleetSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         round: previous.round + 1,
@@ -158,28 +156,33 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
         max_pages_per_host: merged.max_pages_per_host,
         // The caller sets the time.
         created: 0,
-        config: shared.to_string(),
+        config: Value::from(shared).to_string(),
         ..previous.clone()
     })
 }
 
 /// The settings as JSON, without the [`LOCAL_SETTINGS`], but with the roots.
-fn shared_part(config: &Config) -> serde_json::Value {
-    let mut value = serde_json::to_value(config).unwrap_or_default();
-    if let Some(map) = value.as_object_mut() {
-        map.retain(|key, _| key == "roots" || !LOCAL_SETTINGS.contains(&key.as_str()));
+fn shared_part(config: &Config) -> Map<String, Value> {
+    let mut settings = all_settings(config);
+    settings.retain(|key, _| key == "roots" || !LOCAL_SETTINGS.contains(&key.as_str()));
+    settings
+}
+
+/// The settings as JSON, without secrets.
+fn all_settings(config: &Config) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(settings)) => settings,
+        _ => Map::new(),
     }
-    value
 }
 
 /// The settings of the first process, with the [`LOCAL_SETTINGS`] of this process. It is an error if the user gives this
 /// process a different value for any other setting; the message names the setting.
 pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, FleetCommandError> {
     let damaged = || FleetCommandError::Failed("the settings of the crawl cannot be read".into());
-    let first: serde_json::Value = serde_json::from_str(&settings.config).map_err(|_| damaged())?;
-    let (first, own) = (first.as_object().cloned().ok_or_else(damaged)?, shared_part(config));
-    let default = shared_part(&Config::default());
-    for (key, value) in own.as_object().into_iter().flatten() {
+    let first: Map<String, Value> = serde_json::from_str(&settings.config).map_err(|_| damaged())?;
+    let (own, default) = (shared_part(config), shared_part(&Config::default()));
+    for (key, value) in &own {
         let is_default = default.get(key) == Some(value);
         if !is_default && first.get(key) != Some(value) {
             let first_value = first.get(key).map_or("its default".to_owned(), ToString::to_string);
@@ -189,14 +192,60 @@ pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config
             return Err(FleetCommandError::Usage(why));
         }
     }
-    let mut merged = serde_json::to_value(config).map_err(|_| damaged())?;
-    for (key, value) in first {
-        merged[key] = value;
-    }
-    let mut merged: Config = serde_json::from_value(merged).map_err(|_| damaged())?;
+    let mut merged = all_settings(config);
+    merged.extend(first);
+    let merged = crawl_settings_of_stored(merged).map_err(|_| damaged())?;
+    // Secrets are not serialized, so they are copied.
+    let (header, user) = (config.header.clone(), config.user.clone());
+    let (auth, proxy) = (config.auth.clone(), config.proxy.clone());
+    let mut merged = Config { header, user, auth, proxy, ..merged };
     // These limits apply to the sum of all processes. The fleet enforces them: the store counts pages and bytes, and each
     // process gets its part of the rate.
     (merged.max_pages, merged.max_bytes, merged.rate, merged.max_pages_per_host) = (None, None, None, None);
-    merged.input = None;
     Ok(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings that the first process of a crawl stores.
+    fn stored(config: String) -> FleetSettings {
+        FleetSettings {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            key: 1,
+            round: 1,
+            buckets: 64,
+            max_pages: None,
+            max_bytes: None,
+            rate: None,
+            per_ip: None,
+            max_pages_per_host: None,
+            created: 0,
+            out: "results".to_owned(),
+            config,
+        }
+    }
+
+    #[test]
+    fn a_process_keeps_its_own_secrets() {
+        let first = Config { roots: vec!["h.example".into()], depth: Some(3), ..Config::default() };
+        let own = Config {
+            header: vec!["X-Key: secret".parse().unwrap()],
+            user: Some("me:secret".parse().unwrap()),
+            proxy: Some("http://me:secret@proxy.example:8080".to_owned()),
+            ..Config::default()
+        };
+        let merged = shared_config(&own, &stored(Value::from(shared_part(&first)).to_string())).ok().unwrap();
+        assert_eq!((merged.header, merged.user, merged.proxy), (own.header, own.user, own.proxy));
+        assert_eq!((merged.roots, merged.depth), (first.roots, Some(3)));
+    }
+
+    #[test]
+    fn settings_that_an_earlier_version_stored_with_the_key_csv_can_be_read() {
+        let settings = stored(r#"{"roots":["h.example"],"csv":null,"depth":3}"#.to_owned());
+        assert_eq!(shared_config(&Config::default(), &settings).ok().unwrap().depth, Some(3));
+        let next = next_round(&Config { max_pages: Some(9), ..Config::default() }, &settings).ok().unwrap();
+        assert_eq!((next.round, next.max_pages), (2, Some(9)));
+    }
 }

@@ -79,7 +79,7 @@ pub struct Limits {
     /// Time for a TLS handshake: the connect timeout of the crawl. [`Rules::connect_timeout`] applies the same timeout
     /// to TCP connections and proxy tunnels.
     ///
-    /// [`Rules::connect_timeout`]: crate::rules::Rules::connect_timeout
+    /// [`Rules::connect_timeout`]: crate::rules::RuleValues::connect_timeout
     pub connect: Duration,
     /// Time for a whole fetch. `Conn` receives the resulting deadline as an argument. The duration is here for callers
     /// that compute the deadline, and for messages.

@@ -8,7 +8,7 @@ use crate::http::conn::Limits;
 use crate::outcome::{ErrorKind, Outcome};
 use crate::page::link::Link;
 use crate::page::url::Url;
-use crate::rules::Config;
+use crate::rules::{Config, RuleValues};
 use crate::schedule::frontier::LaneId;
 use crate::schedule::job::Purpose;
 use crate::visit::SiteFile;
@@ -35,10 +35,9 @@ fn a_content_range_is_whole_only_from_first_to_last_byte() {
 }
 
 /// A fetch of `address` whose request has been sent, with `edit` applied to its rules.
-fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut Rules)) -> Fetch {
+fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut RuleValues)) -> Fetch {
     let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-    let mut rules = config.compile(1).expect("valid settings");
-    edit(&mut rules);
+    let rules = config.compile(1).expect("valid settings").edited(edit);
     let link = Link::root(Url::parse(address).expect("a valid URL"), 1);
     let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
     let job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Serial, unprocessed: 0, addresses, extras: None };

@@ -10,15 +10,12 @@ use crate::http::h2::{frame, hpack};
 use crate::outcome::{Outcome, Truncated};
 use crate::page::link::Link;
 use crate::page::url::Url;
-use crate::rules::Config;
+use crate::rules::{Config, RuleValues};
 use crate::schedule::job::Purpose;
 
-fn rules(edit: impl FnOnce(&mut Rules)) -> Arc<Rules> {
-    let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-    let mut rules = config.compile(1).expect("valid settings");
-    rules.http = HttpVersion::Http2;
-    edit(&mut rules);
-    Arc::new(rules)
+fn rules(edit: impl FnOnce(&mut RuleValues)) -> Arc<Rules> {
+    let config = Config { roots: vec!["http://h/".into()], http: HttpVersion::Http2, ..Config::default() };
+    Arc::new(config.compile(1).expect("valid settings").edited(edit))
 }
 
 fn job(slot: u16) -> Box<Job> {
@@ -55,11 +52,11 @@ fn gzip(text: &[u8]) -> Vec<u8> {
 
 /// A session with this many jobs that has received the server's settings. The streams are 1, 3, 5 and so on, for the
 /// jobs with the slots 0, 1, 2 and so on.
-fn multiplexed(jobs: u16, edit: impl FnOnce(&mut Rules)) -> Session {
+fn multiplexed(jobs: u16, edit: impl FnOnce(&mut RuleValues)) -> Session {
     multiplexed_with((0..jobs).map(job).collect(), edit)
 }
 
-fn multiplexed_with(jobs: Vec<Box<Job>>, edit: impl FnOnce(&mut Rules)) -> Session {
+fn multiplexed_with(jobs: Vec<Box<Job>>, edit: impl FnOnce(&mut RuleValues)) -> Session {
     let rules = rules(edit);
     let mut jobs = jobs.into_iter();
     let first = jobs.next().expect("a job");

@@ -523,8 +523,7 @@ mod tests {
     fn a_page_that_gets_memory_between_two_calls_is_not_lost() {
         let budget = crate::budget::Budget::new(1 << 20);
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
-        let mut rules = config.compile(0).expect("valid settings");
-        rules.budget = Arc::clone(&budget);
+        let rules = config.compile(0).expect("valid settings").edited(|rules| rules.budget = Arc::clone(&budget));
         let (rules, now) = (Arc::new(rules), Time::ZERO);
         // Another response takes all of the budget, and is the one that may exceed it.
         let mut other = budget.hold();

@@ -37,9 +37,9 @@ pub struct ArchiveLayout {
     compression: WarcCompression,
     /// The length of the current file.
     offset: u64,
-    /// See [`Rules::archive_size`].
+    /// See [`Rules::archive_size`](crate::rules::RuleValues::archive_size).
     file_size: u64,
-    /// See [`Rules::archive_segments`].
+    /// See [`Rules::archive_segments`](crate::rules::RuleValues::archive_segments).
     is_segmented: bool,
     /// The block of `warcinfo` records.
     about: String,

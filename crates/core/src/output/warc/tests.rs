@@ -56,9 +56,7 @@ fn read_all(file: &[u8]) -> Vec<ReadRecord> {
 
 fn rules(file_size: u64) -> Rules {
     let config = Config { roots: vec!["https://h.example/".into()], warc: true, ..Config::default() };
-    let mut rules = config.compile(7).expect("rules");
-    rules.archive_size = file_size;
-    rules
+    config.compile(7).expect("rules").edited(|rules| rules.archive_size = file_size)
 }
 
 fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'static str>) -> WarcExchange {
@@ -95,11 +93,7 @@ fn form_exchange(
 
 #[test]
 fn a_file_has_one_kind_of_compression() {
-    let rules = |compression| {
-        let mut rules = rules(1 << 20);
-        rules.archive_compression = compression;
-        rules
-    };
+    let rules = |compression| rules(1 << 20).edited(|rules| rules.archive_compression = compression);
     let (gzip, zstd) = (rules(WarcCompression::Gzip), rules(WarcCompression::Zstd));
     let mut layout = ArchiveLayout::new(&zstd);
     let (location, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None), None);
@@ -307,8 +301,7 @@ fn a_full_file_is_followed_by_a_new_one_also_after_a_resume() {
 #[test]
 fn compressed_bytes_are_charged_until_they_are_written() {
     let budget = Budget::new(1 << 20);
-    let mut rules = rules(MAX_FILE_SIZE);
-    rules.budget = std::sync::Arc::clone(&budget);
+    let rules = rules(MAX_FILE_SIZE).edited(|rules| rules.budget = std::sync::Arc::clone(&budget));
     let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"hello", None), None);
     assert!(budget.response_bytes() > 0 && budget.response_bytes() <= chunk.bytes.len() as u64);
     drop(chunk);

@@ -48,8 +48,11 @@ pub(crate) struct UrlOffsets {
 /// Scheme, host and port: the scope of credentials, robots.txt and connections.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
+    /// Whether the scheme is https.
     pub https: bool,
+    /// The host in normal form.
     pub host: Arc<str>,
+    /// The effective port, explicit or default.
     pub port: u16,
 }
 
@@ -57,12 +60,16 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadUrl {
+    /// The text cannot be parsed as an absolute URL.
     #[error("not an absolute URL that can be parsed")]
     Syntax,
+    /// The port is not a number from 0 to 65535.
     #[error("the port is not a number from 0 to 65535")]
     Port,
+    /// The scheme is neither http nor https.
     #[error("neither http nor https")]
     Scheme,
+    /// The URL is longer than the limit for URLs.
     #[error("longer than the limit for URLs")]
     TooLong,
 }
@@ -158,18 +165,22 @@ impl Url {
         Self { text, offsets }
     }
 
+    /// The URL, borrowed.
     pub fn as_ref(&self) -> UrlRef<'_> {
         UrlRef { text: &self.text, offsets: self.offsets }
     }
 
+    /// The text of the URL, in normal form.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
+    /// Whether the scheme is https.
     pub fn is_https(&self) -> bool {
         self.offsets.https
     }
 
+    /// The host in normal form.
     pub fn host(&self) -> &str {
         self.as_ref().host()
     }
@@ -184,10 +195,12 @@ impl Url {
         self.as_ref().authority()
     }
 
+    /// The path, without the query.
     pub fn path(&self) -> &str {
         self.as_ref().path()
     }
 
+    /// The query without its question mark; `None` if there is none.
     pub fn query(&self) -> Option<&str> {
         self.as_ref().query()
     }
@@ -197,10 +210,12 @@ impl Url {
         self.as_ref().target()
     }
 
+    /// Scheme, host and port.
     pub fn origin(&self) -> Origin {
         Origin { https: self.offsets.https, host: Arc::from(self.host()), port: self.offsets.port }
     }
 
+    /// Whether scheme, host and port are those of this origin.
     pub fn has_origin(&self, origin: &Origin) -> bool {
         (self.offsets.https, self.offsets.port, self.host()) == (origin.https, origin.port, &*origin.host)
     }
@@ -282,44 +297,54 @@ impl<'a> UrlRef<'a> {
         self.offsets
     }
 
+    /// A copy that owns its text.
     pub fn to_url(self) -> Url {
         Url { text: Arc::from(self.text), offsets: self.offsets }
     }
 
+    /// See [`Url::as_str`].
     pub fn as_str(self) -> &'a str {
         self.text
     }
 
+    /// See [`Url::is_https`].
     pub fn is_https(self) -> bool {
         self.offsets.https
     }
 
+    /// See [`Url::host`].
     pub fn host(self) -> &'a str {
         self.text.get(self.host_start()..usize::from(self.offsets.host_end)).unwrap_or("")
     }
 
+    /// See [`Url::port`].
     pub fn port(self) -> u16 {
         self.offsets.port
     }
 
+    /// See [`Url::authority`].
     pub fn authority(self) -> &'a str {
         self.text.get(self.host_start()..usize::from(self.offsets.path)).unwrap_or("")
     }
 
+    /// See [`Url::path`].
     pub fn path(self) -> &'a str {
         let target = self.target();
         memchr(b'?', target.as_bytes()).and_then(|mark| target.get(..mark)).unwrap_or(target)
     }
 
+    /// See [`Url::query`].
     pub fn query(self) -> Option<&'a str> {
         let target = self.target();
         memchr(b'?', target.as_bytes()).and_then(|mark| target.get(mark + 1..))
     }
 
+    /// See [`Url::target`].
     pub fn target(self) -> &'a str {
         self.text.get(usize::from(self.offsets.path)..).unwrap_or("/")
     }
 
+    /// The keyed 64-bit hash of the URL.
     pub fn fingerprint(self, key: u64) -> u64 {
         xxhash_rust::xxh3::xxh3_64_with_seed(self.text.as_bytes(), key)
     }

@@ -74,6 +74,7 @@ impl StripParams {
         }
     }
 
+    /// Whether no URL is changed.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty() && self.prefixes.is_empty() && !self.sorts
     }

@@ -1,12 +1,11 @@
 //! Changes during a crawl: pause, drain, backpressure, limits, and links that are removed or taken back.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{HeldLinks, Workbench};
 use crate::page::link::Link;
-use crate::rules::Pace;
+use crate::rules::{Pace, RuleChange};
 use crate::schedule::job::{LaneId, Purpose};
 use crate::time::Time;
 
@@ -42,7 +41,7 @@ impl Workbench {
 
     /// Changes the pace of all hosts.
     pub fn set_pace(&mut self, pace: Pace, now: Time) {
-        self.rules = Arc::new(self.rules.with_pace(pace));
+        self.rules.steer(RuleChange::Pace(pace));
         let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
         for id in ids {
             if let Some(entry) = self.lanes.get_mut(&id) {
@@ -58,14 +57,14 @@ impl Workbench {
 
     /// Changes the limit on pages per second; `None` removes it.
     pub fn set_rate(&mut self, rate: Option<f64>, now: Time) {
-        Arc::make_mut(&mut self.rules).rate = rate;
+        self.rules.steer(RuleChange::Rate(rate));
         let spacing = rate.map_or(Duration::ZERO, spacing);
         self.next_start = self.next_start.min(now + spacing);
     }
 
     /// Changes the limit on requests in flight at one address. Requests in flight above a lower limit may finish.
     pub fn limit_addresses(&mut self, max_requests: usize) {
-        Arc::make_mut(&mut self.rules).per_ip = Some(max_requests);
+        self.rules.steer(RuleChange::PerIp(max_requests));
     }
 
     /// The limit on pages per second, if there is one.

@@ -1,4 +1,4 @@
-//! [`OwnFrontier`]: an adapter for a custom frontier. The runtime requires a [`CommitFrontier`], which can commit to a
+//! [`CustomFrontier`]: an adapter for a custom frontier. The runtime requires a [`CommitFrontier`], which can commit to a
 //! crawl directory; a custom frontier does not commit.
 
 use argiope_core::output::record::WarcLocation;
@@ -11,9 +11,9 @@ use argiope_core::schedule::keeper::ArchiveChunk;
 use argiope_runtime::writer_thread::CommitFrontier;
 
 /// A custom frontier with the default methods of [`CommitFrontier`], which commit nothing.
-pub(crate) struct OwnFrontier<F>(pub F);
+pub(crate) struct CustomFrontier<F>(pub F);
 
-impl<F: Frontier> Frontier for OwnFrontier<F> {
+impl<F: Frontier> Frontier for CustomFrontier<F> {
     fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
         self.0.offer(link)
     }
@@ -131,4 +131,4 @@ impl<F: Frontier> Frontier for OwnFrontier<F> {
     }
 }
 
-impl<F: Frontier> CommitFrontier for OwnFrontier<F> {}
+impl<F: Frontier> CommitFrontier for CustomFrontier<F> {}

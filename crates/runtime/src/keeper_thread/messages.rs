@@ -1,0 +1,142 @@
+//! [`KeeperMessage`]: the messages to the keeper, and how they are processed.
+
+use std::sync::mpsc::Sender;
+
+use argiope_core::control::{Control, ControlVerdict};
+use argiope_core::schedule::job::SentRequest;
+use argiope_core::schedule::keeper::End;
+use argiope_core::status::{HostStatus, Status};
+use argiope_core::visit::{SiteFile, Visit};
+use argiope_core::{Link, Url};
+use argiope_engine::DnsAnswer;
+
+use super::KeeperLoop;
+use crate::error::Error;
+use crate::status;
+use crate::writer_thread::{CommitBatch, CommitFrontier};
+
+/// The average length of a link, in bytes.
+const LINK_BYTES: usize = 128;
+
+/// The messages to the keeper.
+pub enum KeeperMessage {
+    Visits(Vec<Box<Visit>>),
+    /// A request to a host with a delay was sent.
+    Sent(SentRequest),
+    Resolved(DnsAnswer),
+    /// Links that the user of the library adds.
+    Feed(Vec<Link>),
+    /// Fetch this robots.txt, but no pages of its host.
+    Robots(Url),
+    /// The user of the library has processed this many pages since the start.
+    Processed(u64),
+    /// Keeps the crawl open for more links, until every `Hold` is followed by a [`KeeperMessage::Release`].
+    Hold,
+    Release,
+    /// The reader takes no more pages. The crawl does not wait for it.
+    Detach,
+    /// A commit is durable.
+    Durable(CommitBatch),
+    /// The writer has failed.
+    Fault(Error),
+    /// Hand out no more jobs; end when the jobs in flight have ended, or after the drain time.
+    Stop(End),
+    /// Answer with the crawl's status.
+    Status(Sender<Status>),
+    /// Answer with the state of the host with this name, if there is work for it now.
+    Host(Box<str>, Sender<Option<HostStatus>>),
+    /// Apply a command of the user to the running crawl, and answer whether it was applied.
+    Control(Control, Sender<Result<(), String>>),
+    /// End now, without waiting for the jobs in flight.
+    EndNow,
+    /// Wakes the keeper, because `Frontier::news` has something to return.
+    Wake,
+}
+
+impl<F: CommitFrontier> KeeperLoop<F> {
+    /// Processes one message; returns whether to end at once.
+    pub(super) fn receive(&mut self, message: KeeperMessage) -> Result<bool, Error> {
+        let now = self.clock.now();
+        match message {
+            KeeperMessage::Visits(visits) => {
+                for visit in visits {
+                    let cost = processing_cost(&visit);
+                    self.visits.push(visit.for_keeper.slot.map(|(lane, _)| lane), visit, cost);
+                }
+            }
+            KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
+            KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
+            KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
+            KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
+            KeeperMessage::Processed(count) => {
+                // Update `delivered` first: it must include the visits that are already settled.
+                self.collect_settled(now)?;
+                let left = usize::try_from(self.delivered.saturating_sub(count)).unwrap_or(usize::MAX);
+                if left < self.unread.len() {
+                    self.unread.drain(..self.unread.len() - left);
+                    if self.commits.has_crawl_directory() {
+                        // The next commit says that these pages were processed.
+                        self.commits.request_commit(now);
+                    }
+                }
+                self.update_open();
+            }
+            KeeperMessage::Hold => {
+                self.holds += 1;
+                self.update_open();
+            }
+            KeeperMessage::Release => {
+                self.holds = self.holds.saturating_sub(1);
+                // Settled pages that were not collected yet keep the crawl open too.
+                self.collect_settled(now)?;
+                self.update_open();
+            }
+            KeeperMessage::Detach => {
+                self.has_reader_left = true;
+                self.update_open();
+            }
+            KeeperMessage::Durable(batch) => self.commits.mark_durable(&batch, self.keeper.frontier_mut())?,
+            KeeperMessage::Fault(fault) => return Err(fault),
+            KeeperMessage::Stop(end) => {
+                self.keeper.stop(end);
+                self.drain_until = self.drain_until.min(now + self.drain_time);
+            }
+            KeeperMessage::Status(answer) => {
+                // The receiver may be gone.
+                let _ = answer.send(status::compute(&self.keeper, &mut self.tally, &self.rules, now));
+            }
+            KeeperMessage::Host(name, answer) => {
+                let _ = answer.send(status::host_named(&self.keeper, &name, now));
+            }
+            KeeperMessage::Control(Control::Stop, answer) => {
+                let _ = answer.send(Ok(()));
+                return self.receive(KeeperMessage::Stop(End::Stopped));
+            }
+            KeeperMessage::Control(control, answer) => {
+                let verdict = self.keeper.control(&control, now)?;
+                if verdict == ControlVerdict::Done {
+                    self.collect_settled(now)?;
+                    self.note_unread();
+                    self.keeper.note_progress(now)?;
+                    self.commits.send(self.keeper.frontier_mut())?;
+                }
+                let _ = answer.send(verdict.into_result());
+            }
+            KeeperMessage::EndNow => {
+                self.has_reader_left = true;
+                return Ok(true);
+            }
+            KeeperMessage::Wake => {}
+        }
+        Ok(false)
+    }
+}
+
+/// The estimated work of a visit for the keeper, in units of one link of average length.
+fn processing_cost(visit: &Visit) -> usize {
+    let listed = match visit.for_keeper.site_file.as_deref() {
+        Some(SiteFile::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
+        _ => 0,
+    };
+    1 + listed + visit.for_keeper.found.len().max(visit.for_keeper.found.bytes() / LINK_BYTES)
+}

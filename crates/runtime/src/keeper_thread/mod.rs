@@ -1,0 +1,234 @@
+//! The keeper's thread: connects frontier, engine, resolver and writer.
+//!
+//! [`Keeper`] decides what is fetched and when. This module passes messages, waits, and applies the limits of the process:
+//! time, disk and memory. All events arrive in one inbox, so there is one place to wait, and a crawl ends as soon as there
+//! is nothing left to wait for.
+
+mod limits;
+mod messages;
+mod run;
+#[cfg(test)]
+mod tests;
+mod unread;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use argiope_core::output::record::WallClock;
+use argiope_core::rules::Rules;
+use argiope_core::schedule::frontier::FrontierWaker;
+use argiope_core::schedule::job::{Job, SendReporter};
+use argiope_core::schedule::keeper::{Changes, End, Keeper, Settled};
+use argiope_core::schedule::trap::Cut;
+use argiope_core::visit::Visit;
+use argiope_core::{LaneId, Time};
+pub use argiope_engine::Clock;
+use argiope_engine::{EngineKind, Resolver, VisitSender, WorkerPool};
+pub use argiope_store::MemoryFrontier;
+
+pub use self::messages::KeeperMessage;
+use crate::disk_limit::DiskLimit;
+use crate::error::Error;
+use crate::fair_queue::FairQueue;
+use crate::status::CrawlTally;
+use crate::writer_thread::{CommitFrontier, CommitQueue, OutputTarget};
+
+/// Receives the settled visits once they are durable, to print, count or show them.
+pub trait VisitConsumer: Send {
+    /// Called for each settled visit, in order.
+    fn take(&mut self, settled: Settled);
+    /// Called for a record that does not belong to a visit: the start or the end of a run.
+    fn line(&mut self, _line: &[u8]) {}
+    /// A batch is complete: flush what readers may be waiting for.
+    fn flush(&mut self);
+}
+
+/// A running crawl.
+pub struct KeeperHandle {
+    pub inbox: Sender<KeeperMessage>,
+    thread: JoinHandle<Result<Summary, Error>>,
+}
+
+/// The result of a crawl.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Why it ended.
+    pub end: End,
+    /// Counts of this run.
+    pub tally: CrawlTally,
+    /// The number of known URLs that are not finished.
+    pub left: u64,
+    /// The number of pages that the reader of the library has not processed. The next run in the crawl directory
+    /// delivers them again.
+    pub unread: u64,
+    /// How long the run took.
+    pub elapsed: Duration,
+    /// The changes since the last round, if there was one.
+    pub changes: Option<Changes>,
+    /// Places where links were skipped as crawler traps.
+    pub cuts: Vec<Cut>,
+    /// Messages for the user about the run.
+    pub notices: Vec<String>,
+}
+
+/// The parts from which a crawl is started.
+pub struct CrawlSetup<F, T> {
+    pub frontier: F,
+    pub rules: Arc<Rules>,
+    pub engine: EngineKind,
+    pub clock: Clock,
+    pub consumer: T,
+    pub target: OutputTarget,
+    /// Whether the user of the library may add links during the crawl. The crawl then stays open until the user has
+    /// processed all pages.
+    pub accepts_links: bool,
+}
+
+impl KeeperHandle {
+    /// Starts the workers, hands out the first jobs, and starts the keeper's thread. Once the workers run, the first jobs
+    /// are handed out on the caller's thread, so that they do not wait until the threads of keeper and writer have
+    /// started.
+    pub fn start<F, T>(setup: CrawlSetup<F, T>) -> Result<Self, Error>
+    where
+        F: CommitFrontier + Send + 'static,
+        T: VisitConsumer + 'static,
+    {
+        let (inbox, messages) = channel();
+        let mut running = KeeperLoop::new(setup, &inbox)?;
+        // If the disk limit is already reached, no pages are fetched.
+        running.check_disk(running.clock.now());
+        // The result is ignored, because the keeper's thread calls `hand_out` again.
+        let _ = running.hand_out(running.clock.now())?;
+        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.run_to_end(&messages));
+        Ok(Self { inbox, thread: thread.map_err(Error::no_thread)? })
+    }
+
+    /// Waits for the end of the crawl.
+    pub fn join(self) -> Result<Summary, Error> {
+        drop(self.inbox);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// The wall-clock time at the crawl's time zero.
+pub fn wall_clock(clock: &Clock) -> WallClock {
+    let since = clock.wall_start().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    WallClock { start: i64::try_from(since.as_micros()).unwrap_or(i64::MAX) }
+}
+
+/// The state of the keeper's thread.
+struct KeeperLoop<F> {
+    keeper: Keeper<F>,
+    pool: WorkerPool,
+    resolver: Resolver,
+    commits: CommitQueue,
+    clock: Clock,
+    tally: CrawlTally,
+    /// When `--max-time` is over; [`Time::NEVER`] without this limit.
+    deadline: Time,
+    /// How long the crawl waits for the requests in flight after [`KeeperMessage::Stop`].
+    drain_time: Duration,
+    rules: Arc<Rules>,
+    /// When the drain time ends; [`Time::NEVER`] before [`KeeperMessage::Stop`].
+    drain_until: Time,
+    /// How many pages were passed to the consumer, or are about to be.
+    delivered: u64,
+    /// Whether a user of the library reads the pages and may add links.
+    accepts_links: bool,
+    /// One entry for each page that the reader has not processed, in order: whether the page was fetched.
+    unread: VecDeque<bool>,
+    /// Whether the reader takes no more pages.
+    has_reader_left: bool,
+    /// The number of [`KeeperMessage::Hold`]s that were not released.
+    holds: usize,
+    next_memory_check: Time,
+    /// The check of `--max-disk`; `None` without this limit or without a crawl directory.
+    disk: Option<DiskLimit>,
+    /// Visits that have arrived and are not processed yet.
+    visits: FairQueue<Option<LaneId>, Box<Visit>>,
+    /// Jobs collected for each worker.
+    batches: Vec<Vec<Job>>,
+    /// Jobs whose requests must not be sent twice, such as forms. Each is marked as sent in the log. It is handed out
+    /// when the log is durable up to the position beside it.
+    unsent: Vec<(u64, Job)>,
+    /// Whether the run begins and ends with a record.
+    has_run_records: bool,
+}
+
+/// The error for an engine that could not be started.
+fn no_engine(error: std::io::Error) -> Error {
+    Error::engine(format!("the engine could not be started: {error}"), Some(error))
+}
+
+impl<F: CommitFrontier> KeeperLoop<F> {
+    fn new<T: VisitConsumer + 'static>(setup: CrawlSetup<F, T>, inbox: &Sender<KeeperMessage>) -> Result<Self, Error> {
+        let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, accepts_links } = setup;
+        let to_keeper = inbox.clone();
+        let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
+            // Sending fails if the keeper has ended. Then the visits are not needed.
+            let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
+        });
+        let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(no_engine)?;
+        let to_keeper = inbox.clone();
+        let resolver = Resolver::start(&rules, move |answer| {
+            let _ = to_keeper.send(KeeperMessage::Resolved(answer));
+        });
+        let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
+        keeper.bench_mut().limit_concurrency(pool.capacity());
+        let to_keeper = inbox.clone();
+        keeper.bench_mut().set_send_reporter(SendReporter::new(move |request| {
+            let _ = to_keeper.send(KeeperMessage::Sent(request));
+        }));
+        let to_keeper = inbox.clone();
+        keeper.frontier_mut().set_waker(FrontierWaker::new(move || {
+            // Sending fails if the keeper has ended. Then it needs no news.
+            let _ = to_keeper.send(KeeperMessage::Wake);
+        }));
+        if let Some(folder) = &target.folder {
+            keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
+        }
+        if accepts_links {
+            keeper.keep_open_after_pages();
+        }
+        keeper.begin(clock.now())?;
+        let folder = target.folder.as_ref().zip(rules.max_disk);
+        let disk = folder.map(|(folder, limit)| DiskLimit::new(Arc::clone(&folder.files), limit));
+        let first_line = target.first_line.take();
+        let has_run_records = first_line.is_some();
+        let mut commits = CommitQueue::new(target, consumer, inbox.clone(), rules.max_memory);
+        // It lists the output files, so it precedes all writes to them. It is sent after the first requests.
+        commits.prepare_first_commit(keeper.frontier_mut())?;
+        if let Some(line) = first_line {
+            commits.add_line(line, keeper.frontier_mut(), clock.now())?;
+        }
+        // Wait for the workers only now, because nothing above needs them.
+        pool.wait_ready().map_err(no_engine)?;
+        Ok(Self {
+            keeper,
+            resolver,
+            commits,
+            clock,
+            tally: CrawlTally::default(),
+            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            drain_time: rules.drain_time,
+            drain_until: Time::NEVER,
+            delivered: 0,
+            accepts_links,
+            unread: VecDeque::new(),
+            has_reader_left: false,
+            holds: 0,
+            next_memory_check: Time::ZERO,
+            disk,
+            visits: FairQueue::default(),
+            batches: (0..pool.len()).map(|_| Vec::new()).collect(),
+            unsent: Vec::new(),
+            has_run_records,
+            pool,
+            rules,
+        })
+    }
+}

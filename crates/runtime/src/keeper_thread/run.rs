@@ -1,0 +1,215 @@
+//! The loop of the keeper's thread: hands out jobs, processes messages and makes commits until the crawl ends.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+
+use argiope_core::schedule::job::Job;
+use argiope_core::schedule::keeper::{End, Order};
+use argiope_core::{Link, Time};
+use argiope_engine::{DnsQuery, Resolver, StopMode};
+
+use super::{KeeperLoop, KeeperMessage, Summary};
+use crate::error::Error;
+use crate::run_lines;
+use crate::writer_thread::CommitFrontier;
+
+/// How many visits one iteration of the loop processes before new jobs are handed out. With a larger number, fast hosts
+/// would delay all others.
+const VISITS_PER_ITERATION: usize = 4;
+
+/// The result of [`KeeperLoop::hand_out`].
+pub(super) enum HandedOut {
+    /// Wait until this time or until a message arrives.
+    WaitUntil(Time),
+    /// The crawl is over.
+    Over(End),
+}
+
+impl<F: CommitFrontier> KeeperLoop<F> {
+    /// Runs the crawl to its end, and makes the last commit.
+    pub(super) fn run_to_end(mut self, messages: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
+        let clock = self.clock;
+        let end = self.run(messages);
+        let end = end.and_then(|end| self.process_rest(messages).map(|()| end));
+        let mode = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
+        if mode == StopMode::Now {
+            self.pool.stop(mode);
+        }
+        // The log marks these requests as sent, but they were not. Queue them again with zero tries, which replaces the
+        // mark; otherwise the next run would refuse to send them.
+        let unsent = std::mem::take(&mut self.unsent).into_iter();
+        let end = end.and_then(|end| {
+            for (_, job) in unsent {
+                self.keeper.frontier_mut().give_back(Link { tries: 0, ..job.link })?;
+            }
+            Ok(end)
+        });
+        let elapsed = clock.now() - Time::ZERO;
+        let end = end.and_then(|end| self.wait_for_reader(messages).map(|()| end));
+        // Pages that the next run delivers again are unfinished work.
+        let is_all_read = self.unread.is_empty();
+        let end = end.map(|end| if end == End::Finished && !is_all_read { End::Interrupted } else { end });
+        let left = self.keeper.unfinished();
+        let unread = self.unread.len() as u64;
+        let Self { mut keeper, mut commits, tally, pool, has_run_records, .. } = self;
+        let end = end.and_then(|end| {
+            if has_run_records {
+                let changes = keeper.progress().changes;
+                let last = run_lines::last(&tally.outcomes, left, tally.bytes, end, elapsed, changes, keeper.cuts());
+                commits.add_line(last, keeper.frontier_mut(), clock.now())?;
+            }
+            keeper.note_progress(clock.now())?;
+            commits.send_last(keeper.frontier_mut())?;
+            Ok(end)
+        });
+        // Close connections in parallel with the last writes.
+        pool.stop(mode);
+        // The error of the crawl takes precedence, but the writer must be ended in any case.
+        let written = commits.end();
+        let notices = pool.notices();
+        pool.shut_down(mode);
+        let end = end?;
+        written?;
+        let (changes, cuts) = (keeper.progress().changes, keeper.cuts());
+        Ok(Summary { end, left, unread, elapsed, tally, changes, cuts, notices })
+    }
+
+    /// Hands out all jobs that are due.
+    pub(super) fn hand_out(&mut self, now: Time) -> Result<HandedOut, Error> {
+        if now >= self.deadline {
+            return Ok(HandedOut::Over(End::MaxTime));
+        }
+        let wait = loop {
+            match self.keeper.next(now)? {
+                // The request must not be sent twice, so the log says first that it is sent.
+                Order::Fetch(job) if !job.link.is_repeatable() => {
+                    self.keeper.frontier_mut().mark_sent(&job.link)?;
+                    self.unsent.push((self.keeper.frontier().log_end(), job));
+                    self.commits.request_commit(now);
+                }
+                Order::Fetch(job) => {
+                    self.assign(job);
+                }
+                Order::Resolve(lane, host) => match Resolver::parse_literal(&host) {
+                    Some(found) => self.keeper.resolved(lane, Ok(found), now),
+                    None => self.resolver.query(DnsQuery { lane, host }),
+                },
+                Order::Wait(until) => break HandedOut::WaitUntil(until),
+                Order::Done(end) => break HandedOut::Over(end),
+            }
+        };
+        // Hand out the jobs whose mark in the log is durable.
+        if !self.unsent.is_empty() {
+            let durable = self.keeper.frontier().durable_end();
+            let (ready, waiting) = std::mem::take(&mut self.unsent).into_iter().partition(|(end, _)| *end <= durable);
+            self.unsent = waiting;
+            let ready: Vec<(u64, Job)> = ready;
+            ready.into_iter().for_each(|(_, job)| self.assign(job));
+        }
+        for (worker, batch) in self.batches.iter_mut().enumerate() {
+            self.pool.send(worker, batch);
+        }
+        Ok(wait)
+    }
+
+    /// Adds a job to the batch of its worker.
+    fn assign(&mut self, job: Job) {
+        // Jobs that share a connection go to the same worker.
+        let slot = if job.shares_connection() { 0 } else { usize::from(job.slot) };
+        let worker = (job.lane.index() + slot) % self.batches.len().max(1);
+        if let Some(batch) = self.batches.get_mut(worker) {
+            batch.push(job);
+        }
+    }
+
+    /// Hands out jobs and processes messages until the crawl ends; returns why it ended.
+    pub(super) fn run(&mut self, messages: &Receiver<KeeperMessage>) -> Result<End, Error> {
+        loop {
+            let now = self.clock.now();
+            let is_behind = self.commits.is_behind(self.keeper.bench().in_flight(), now);
+            self.keeper.bench_mut().hold_back(is_behind);
+            let wait = match self.hand_out(now)? {
+                HandedOut::WaitUntil(until) => until,
+                HandedOut::Over(end) => {
+                    // Do not commit yet: the last pages and the last record of the run belong to one commit.
+                    self.collect_settled(now)?;
+                    return Ok(end);
+                }
+            };
+            // The first requests are on their way, and do not wait for the first commit.
+            self.commits.send_first_commit_once()?;
+            self.collect_settled(now)?;
+            if self.commits.should_send(now) {
+                self.note_unread();
+                self.keeper.note_progress(now)?;
+                self.commits.send(self.keeper.frontier_mut())?;
+            }
+            self.check_memory(now);
+            self.check_disk(now);
+            if self.pool.has_dead_worker() {
+                return Err(Error::engine("a worker thread died; run the same command to resume", None));
+            }
+            if now >= self.drain_until {
+                return Ok(self.keeper.ended().unwrap_or(End::Interrupted));
+            }
+            if self.visits.is_empty() {
+                let until = wait.min(self.deadline).min(self.drain_until).min(self.commits.due());
+                let first = match self.clock.until(until) {
+                    None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    Some(span) => messages.recv_timeout(span),
+                };
+                // No message arrived in time: check what is due now.
+                let Ok(first) = first else { continue };
+                if self.receive(first)? {
+                    return Ok(End::Interrupted);
+                }
+            }
+            while let Ok(more) = messages.try_recv() {
+                if self.receive(more)? {
+                    return Ok(End::Interrupted);
+                }
+            }
+            self.process_visits(VISITS_PER_ITERATION, self.clock.now())?;
+        }
+    }
+
+    /// Processes at most `max_visits` visits that have arrived.
+    fn process_visits(&mut self, max_visits: usize, now: Time) -> Result<(), Error> {
+        for _ in 0..max_visits {
+            let Some(visit) = self.visits.pop() else { break };
+            if self.has_disk_room(&visit, now)? {
+                self.keeper.finished(visit, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes the visits that arrived before the end, and collects settled visits.
+    pub(super) fn process_rest(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
+        while let Ok(more) = messages.try_recv() {
+            self.receive(more)?;
+        }
+        let now = self.clock.now();
+        self.process_visits(usize::MAX, now)?;
+        self.collect_settled(now)
+    }
+
+    /// Passes the settled visits to the next commit.
+    pub(super) fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
+        for mut settled in self.keeper.take_settled() {
+            self.tally.count(&settled.visit);
+            let bytes = settled.visit.heap_bytes();
+            if let Some(charge) = &mut settled.visit.for_keeper.charge {
+                // Until they are written, the record and the links are also in the buffer of the log.
+                charge.resize(bytes + settled.line.len() * 2 + settled.visit.for_keeper.found.bytes());
+            }
+            if settled.visit.is_page() {
+                self.delivered += 1;
+                if self.accepts_links {
+                    self.unread.push_back(settled.visit.is_fetched_page());
+                }
+            }
+            self.commits.add_visit(settled, self.keeper.frontier_mut(), now)?;
+        }
+        Ok(())
+    }
+}

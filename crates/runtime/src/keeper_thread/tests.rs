@@ -1,0 +1,65 @@
+use argiope_core::Outcome;
+use argiope_core::rules::{Config, Pace, RobotsPolicy};
+use argiope_core::schedule::keeper::Order;
+use argiope_engine::StopMode;
+
+use super::*;
+
+struct Discard;
+
+impl VisitConsumer for Discard {
+    fn take(&mut self, _: Settled) {}
+    fn flush(&mut self) {}
+}
+
+#[test]
+fn visits_that_arrived_before_the_deadline_are_still_processed() {
+    const PAGES: usize = 40;
+    let config = Config {
+        roots: (0..PAGES).map(|page| format!("http://93.184.216.1/{page}")).collect(),
+        robots: RobotsPolicy::Ignore,
+        pace: Pace::Full,
+        per_host: Some(PAGES),
+        ..Config::default()
+    };
+    let (inbox, messages) = channel();
+    let setup = CrawlSetup {
+        frontier: MemoryFrontier::new(0),
+        rules: Arc::new(config.compile(0).expect("the settings are valid")),
+        engine: EngineKind::Threads,
+        clock: Clock::start(),
+        consumer: Discard,
+        target: OutputTarget::default(),
+        accepts_links: false,
+    };
+    let mut running = KeeperLoop::new(setup, &inbox).expect("the engine starts");
+    running.deadline = Time::ZERO;
+    let mut visits = Vec::new();
+    loop {
+        match running.keeper.next(Time::ZERO).expect("a frontier in memory does not fail") {
+            Order::Fetch(job) => {
+                let slot = Some((job.lane, job.slot));
+                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, Time::ZERO);
+                visit.for_keeper.slot = slot;
+                visit.facts.status = Some(200);
+                visits.push(Box::new(visit));
+            }
+            Order::Resolve(lane, _) => {
+                let ip = "93.184.216.1".parse().expect("an address");
+                running.keeper.resolved(lane, Ok((vec![ip], Duration::MAX)), Time::ZERO);
+            }
+            Order::Wait(_) | Order::Done(_) => break,
+        }
+    }
+    assert_eq!(visits.len(), PAGES);
+    // Half of the visits are in the fair queue. The other half is still in the inbox.
+    running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("a frontier in memory does not fail");
+    inbox.send(KeeperMessage::Visits(visits)).expect("the receiver is alive");
+    let end = running.run(&messages).expect("a frontier in memory does not fail");
+    assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
+    running.process_rest(&messages).expect("a frontier in memory does not fail");
+    assert_eq!((running.keeper.progress().pages, running.delivered), (PAGES as u64, PAGES as u64));
+    assert_eq!(running.keeper.unfinished(), 0);
+    running.pool.shut_down(StopMode::Now);
+    running.commits.end().expect("a frontier in memory does not fail");
+}
