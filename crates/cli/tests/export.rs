@@ -213,7 +213,7 @@ fn a_folder_that_is_not_a_crawl_directory_is_named_and_left_unchanged() {
     let output = argiope(&["export", directory, "--format", "csv", "-o", file_name]);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(message.contains("is not a crawl directory"), "{message}");
+    assert!(message.contains("is not a crawl directory: it has no crawl.json"), "{message}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "mine");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
