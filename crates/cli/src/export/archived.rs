@@ -59,8 +59,8 @@ impl ArchivedPages {
             if !directory.join("crawl.json").exists() {
                 return Err(ReadError::Refused(records::not_a_crawl_directory(directory)));
             }
-            let why = "there is no archive in this crawl directory: run the crawl with --warc";
-            return Err(ReadError::Usage(why.to_owned()));
+            let why = "has no archive, which this format needs; run the same crawl command with --recrawl --warc";
+            return Err(ReadError::Usage(format!("{} {why}", directory.display())));
         }
         // The crawl rules limit the size of bodies. They need a root, which is never requested.
         let config =
