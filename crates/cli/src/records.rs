@@ -361,6 +361,12 @@ pub fn latest(
     })
 }
 
+/// The message for a path that is not a crawl directory.
+pub fn not_a_crawl_directory(path: &Path) -> String {
+    let why = if path.exists() { "it has no crawl.json" } else { "it does not exist" };
+    format!("{} is not a crawl directory: {why}", path.display())
+}
+
 /// Calls `each` with the page records of all rounds.
 pub fn pages(
     directory: &Path,

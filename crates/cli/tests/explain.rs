@@ -86,7 +86,7 @@ fn an_explanation_has_all_its_parts() {
     }
     let nowhere = argiope(&["explain", "/nonexistent", &root]);
     assert_eq!(nowhere.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is not a crawl directory"));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is not a crawl directory: it does not exist"));
 }
 
 /// Why links are not followed, at which depth, and where redirects lead.

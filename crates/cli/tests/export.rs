@@ -205,6 +205,23 @@ fn links_that_a_limit_cuts_off_are_counted() {
 }
 
 #[test]
+fn an_export_that_needs_an_archive_says_how_to_make_one() {
+    let site = Site::http("127.6.2.9:0").expect("a loopback address").page("/", Response::html("<p>text"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl(folder.path(), &root, &[]);
+    let directory = folder.path().to_str().expect("UTF-8");
+    let output = argiope(&["export", directory, "--format", "wacz"]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    let expected = format!("{directory} has no archive, which this format needs; run the same crawl command with");
+    assert!(message.contains(&expected) && message.contains("--recrawl --warc"), "{message}");
+    crawl(folder.path(), &root, &["--recrawl", "--warc"]);
+    assert!(argiope(&["export", directory, "--format", "wacz"]).status.success());
+}
+
+#[test]
 fn a_folder_that_is_not_a_crawl_directory_is_named_and_left_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("out.csv");
@@ -213,7 +230,7 @@ fn a_folder_that_is_not_a_crawl_directory_is_named_and_left_unchanged() {
     let output = argiope(&["export", directory, "--format", "csv", "-o", file_name]);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(message.contains("is not a crawl directory"), "{message}");
+    assert!(message.contains("is not a crawl directory: it has no crawl.json"), "{message}");
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "mine");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }

@@ -254,7 +254,7 @@ fn a_missing_directory_is_reported_for_every_format() {
         let (missing, out) = (folder.path().join("missing.crawl"), folder.path().join("out/"));
         let output = argiope(&["export", text(&missing), "--format", format, "-o", text(&out)]);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.contains("is not a crawl directory"), "{format}: {stderr}");
+        assert!(stderr.contains("is not a crawl directory: it does not exist"), "{format}: {stderr}");
         assert_eq!(output.status.code(), Some(1), "{format}: {stderr}");
     }
 }

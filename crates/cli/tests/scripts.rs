@@ -46,6 +46,22 @@ fn broken_links_give_exit_code_3_in_the_second_run_too() {
     }
 }
 
+/// The robots.txt is valid for a day, so running the command again does not help.
+#[test]
+fn a_root_that_robots_txt_disallows_is_not_to_be_tried_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = site("127.6.9.28").robots("User-agent: *\nDisallow: /\n").page("/", Response::html("here"));
+    let root = site.url("/");
+    let _web = serve(site);
+    for _ in 0..2 {
+        let output = argiope(folder.path()).args(["crawl", &root, "-d", "crawl"]).output().expect("the binary runs");
+        let stderr = stderr_of(&output);
+        assert_eq!(output.status.code(), Some(4), "{stderr}");
+        assert!(stderr.contains("robots.txt disallows them; argiope explain DIR URL shows the rule"), "{stderr}");
+        assert!(!stderr.contains("run the same command to try"), "{stderr}");
+    }
+}
+
 #[test]
 fn roots_that_all_failed_give_exit_code_4_and_are_queued_again() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -100,6 +100,51 @@ fn a_head_that_drips_ends_if_its_slot_is_needed() {
 }
 
 #[test]
+fn a_silent_response_ends_if_its_slot_is_needed() {
+    for (needed, ended) in [(0, (ErrorKind::TimeoutFirstByte, 20_000)), (1, (ErrorKind::TooSlow, 5_000))] {
+        let limits = Limits::default();
+        // The quota of responses that have begun does not apply.
+        limits.slow_response_quota.set(1, Duration::from_secs(1));
+        limits.slow_response_quota.set_silent(needed);
+        let mut conn = Conn::plain(Arc::new(limits), at(0));
+        conn.request(REQUEST.to_vec(), at(60_000), at(0));
+        write_all(&mut conn, at(0));
+        assert_eq!(expire_until_done(&mut conn), (ended.0, None, ended.1), "{needed} slots are needed");
+    }
+}
+
+#[test]
+fn a_response_that_stalls_ends_if_its_slot_is_needed() {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
+    for (received, kind, truncated) in
+        [(&head[..20], ErrorKind::TimeoutFirstByte, None), (&head[..], ErrorKind::TimeoutIdle, Some(Truncated::Time))]
+    {
+        for (needed, ended) in [(0, (kind, truncated, 20_000)), (1, (ErrorKind::TooSlow, truncated, 5_000))] {
+            let limits = Limits::default();
+            limits.slow_response_quota.set(needed, Duration::from_secs(1));
+            let mut conn = Conn::plain(Arc::new(limits), at(0));
+            conn.request(REQUEST.to_vec(), at(60_000), at(0));
+            write_all(&mut conn, at(0));
+            conn.feed(received, at(0), &mut Recorder::default());
+            assert_eq!(expire_until_done(&mut conn), ended, "{needed} slots are needed");
+        }
+    }
+}
+
+/// Calls `expire` at each deadline until the exchange ends. Returns the error, the cut, and the time in milliseconds.
+fn expire_until_done(conn: &mut Conn) -> (ErrorKind, Option<Truncated>, u64) {
+    loop {
+        let now = conn.deadline();
+        conn.expire(now, &mut Recorder::default());
+        if conn.step() == Step::Done {
+            let end = conn.end();
+            return (end.failure.expect("a failure").kind, end.truncated, (now - at(0)).as_millis() as u64);
+        }
+        assert!(conn.deadline() > now, "the deadline does not change");
+    }
+}
+
+#[test]
 fn a_steady_body_ends_at_the_total_deadline() {
     let mut conn = conn_after_request();
     let mut recorder = Recorder::default();

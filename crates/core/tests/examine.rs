@@ -343,6 +343,26 @@ fn the_charset_is_detected() {
 }
 
 #[test]
+fn attributes_are_decoded_in_the_charset_of_the_page() {
+    let latin = Some("text/html; charset=windows-1252");
+    let findings = examine_as(latin, b"<h1><img src=/i alt='caf\xE9 &eacute; &amp;lt; &copy=1 &#x44f;'></h1>");
+    assert_eq!(findings.facts.and_then(|facts| facts.h1).as_deref(), Some("caf\u{e9} \u{e9} &lt; &copy=1 \u{44f}"));
+    let findings = examine_as(latin, b"<a href=/x><img src=/i alt='caf\xE9 &not'>in;</a>");
+    assert_eq!(findings.links.anchor(0), Some("caf\u{e9} \u{ac}in;"));
+    for (page, path) in [
+        (&b"<p style='background:url(/\xE9.png)'>"[..], "/%C3%A9.png"),
+        (b"<p style='background:url(/&eacute;\xE9.png)'>", "/%C3%A9%C3%A9.png"),
+        (b"<p style='background:url(&quot;/\xE9&#x44f;e.png?a&amp;b&quot;)'>", "/%C3%A9%D1%8Fe.png?a&b"),
+        (b"<p style='background:url(/\xE9\\e9 \\26 lt;.png)'>", "/%C3%A9%C3%A9&lt;.png"),
+        (b"<style>p{background:url(/\xE9\\e9 x.png)}</style>", "/%C3%A9%C3%A9x.png"),
+        (b"<style>p{background:url(/\\\xE9.png)}</style>", "/%C3%A9.png"),
+    ] {
+        let text = String::from_utf8_lossy(page);
+        assert_eq!(links(&examine_as(latin, page)), [format!("asset {path}")], "{text}");
+    }
+}
+
+#[test]
 fn queries_are_encoded_in_the_charset_of_the_page() {
     let found =
         examine_as(Some("text/html; charset=windows-1252"), b"<a href='/\xE9?\xE9'><a href='?&eacute;&#1103;'>");

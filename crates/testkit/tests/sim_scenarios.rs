@@ -8,7 +8,7 @@ use argiope_core::rules::{Config, Pace, RobotsPolicy, ScopeKind, Size, Span};
 use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
-use argiope_testkit::sim::{ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};
+use argiope_testkit::sim::{Arrival, ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};
 
 /// The links of the simulated pages may be followed.
 const WITHOUT_NOFOLLOW: bool = false;
@@ -400,7 +400,8 @@ fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
                 }
                 _ => links(&[]),
             };
-            SimReply { drips, ..SimReply::new(latency, job.addresses.first().copied(), response) }
+            let arrival = if drips { Arrival::Drips } else { Arrival::Whole };
+            SimReply { arrival, ..SimReply::new(latency, job.addresses.first().copied(), response) }
         }
     }
 
@@ -429,4 +430,80 @@ fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
     // Every five seconds, half of the slots become free. 256 hosts start at once, 128 after five seconds, and the good host
     // after ten, with the last of the others.
     assert!(start < 12.0, "the first request to the good host after {start} s");
+}
+
+/// 80 hosts accept requests and send nothing for 19 seconds. There are 64 slots, and 8 of them are reserved for quick
+/// hosts. 20 quick hosts must get more slots than these.
+#[test]
+fn a_crowd_of_silent_hosts_does_not_hold_all_slots() {
+    // The time of the last page of the quick hosts.
+    let last_page_end = |silent_hosts: usize| {
+        let quick = (0..20).map(|host| format!("http://quick{host}.example/0"));
+        let silent = (0..silent_hosts).map(|host| format!("http://silent{host}.example/0"));
+        let web = SilentHosts { silence: Duration::from_secs(19), pages: 100 };
+        let (report, violations) = web.crawl(quick.chain(silent).collect());
+        assert_eq!(violations, [] as [String; 0]);
+        let quick: Vec<&SimFetch> =
+            report.fetches.iter().filter(|fetch| fetch.url.host().starts_with("quick")).collect();
+        // With robots.txt and the root of each.
+        assert_eq!(quick.len(), 20 * 102);
+        seconds(quick.iter().map(|fetch| fetch.end).max().expect("requests"))
+    };
+    let (alone, beside) = (last_page_end(0), last_page_end(80));
+    // Silent responses are closed after five seconds, until half of the slots are free.
+    assert!(beside < 2.0 * alone + 5.0, "{alone} s alone, {beside} s beside silent hosts");
+}
+
+#[test]
+fn a_crawl_of_slow_hosts_only_loses_no_page() {
+    let web = SilentHosts { silence: Duration::from_secs(8), pages: 3 };
+    let (report, _) = web.crawl((0..150).map(|host| format!("http://silent{host}.example/0")).collect());
+    let outcomes = outcomes(&report);
+    assert_eq!(outcomes.len(), 150 * 4);
+    let lost: Vec<_> = outcomes.iter().filter(|(_, outcome, _)| *outcome != Outcome::Ok).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    let pages = report.fetches.iter().filter(|fetch| fetch.purpose == Purpose::Page).count();
+    assert_eq!(pages, 150 * 4, "each page is requested once");
+}
+
+/// Hosts with a quick robots.txt. Those whose name begins with "silent" send nothing of a page for this time.
+struct SilentHosts {
+    silence: Duration,
+    /// Number of pages that each root links to.
+    pages: usize,
+}
+
+impl SilentHosts {
+    /// Crawls these roots. Returns the report and the violations of politeness.
+    fn crawl(self, roots: Vec<String>) -> (SimReport, Vec<String>) {
+        let config = Config { roots, concurrency: 64, ..Config::default() };
+        let mut sim = Sim::new(Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings")), self);
+        let report = sim.run().expect("a crawl that ends");
+        (report, sim.politeness.violations().to_vec())
+    }
+}
+
+impl SimWeb for SilentHosts {
+    fn resolve(&mut self, host: &str, _now: Time) -> (Duration, ResolveResult) {
+        let number: u16 = host.trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number");
+        let [high, low] = number.to_be_bytes();
+        let network = if host.starts_with("silent") { 184 } else { 185 };
+        (Duration::from_millis(1), Ok((vec![IpAddr::from([93, network, high, low])], Duration::from_secs(3_600))))
+    }
+
+    fn reply(&mut self, job: &Job, _now: Time) -> SimReply {
+        let url = &job.link.url;
+        let is_silent = url.host().starts_with("silent") && !is_robots(job);
+        let latency = if is_silent { self.silence } else { Duration::from_millis(50) };
+        let response = match url.path() {
+            "/robots.txt" => SimResponse::Status(404),
+            "/0" => {
+                let pages: Vec<String> = (1..=self.pages).map(|page| format!("http://{}/{page}", url.host())).collect();
+                links(&pages.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            _ => links(&[]),
+        };
+        let arrival = if is_silent { Arrival::Silent } else { Arrival::Whole };
+        SimReply { arrival, ..SimReply::new(latency, job.addresses.first().copied(), response) }
+    }
 }

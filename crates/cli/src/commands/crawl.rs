@@ -415,7 +415,12 @@ fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrup
 /// The exit code for the state of a crawl. Prints the reason for a code other than 0, even with `--quiet`.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if !report.has_root_page && report.queued == 0 {
-        let mut why = "no root has given a page; run the same command to try them again".to_owned();
+        let is_disallowed = |problem: &RootProblem| matches!(problem, RootProblem::Disallowed { .. });
+        let mut why = if !report.roots.is_empty() && report.roots.iter().all(is_disallowed) {
+            "no root has given a page: robots.txt disallows them; argiope explain DIR URL shows the rule".to_owned()
+        } else {
+            "no root has given a page; run the same command to try them again".to_owned()
+        };
         // With --quiet, the report is not printed, so the message names the first root.
         if let (true, Some(RootProblem::Failed { url, reason } | RootProblem::Refused { url, reason })) =
             (messages.quiet, report.roots.first())

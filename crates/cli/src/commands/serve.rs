@@ -15,6 +15,7 @@ use super::source::DirectorySource;
 use super::{FAILED, print_error, report};
 use crate::flags;
 use crate::flags::config_file::UsageError;
+use crate::records::not_a_crawl_directory;
 use argiope_core::output::escape::visible;
 
 #[derive(Args, Debug)]
@@ -35,7 +36,7 @@ pub struct ServeArgs {
 /// Serves a crawl directory until the process is terminated.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
     if !args.directory.join("crawl.json").is_file() {
-        print_error(&visible(&format!("{} is not a crawl directory", args.directory.display())));
+        print_error(&visible(&not_a_crawl_directory(&args.directory)));
         return Ok(ExitCode::from(FAILED));
     }
     let source = Arc::new(DirectorySource(args.directory.clone()));

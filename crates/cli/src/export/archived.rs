@@ -57,11 +57,10 @@ impl ArchivedPages {
         let files = ArchiveFiles::new(directory);
         if files.is_empty()? {
             if !directory.join("crawl.json").exists() {
-                let why = format!("{} is not a crawl directory: it has no crawl.json", directory.display());
-                return Err(ReadError::Refused(why));
+                return Err(ReadError::Refused(records::not_a_crawl_directory(directory)));
             }
-            let why = "there is no archive in this crawl directory: run the crawl with --warc";
-            return Err(ReadError::Usage(why.to_owned()));
+            let why = "has no archive, which this format needs; run the same crawl command with --recrawl --warc";
+            return Err(ReadError::Usage(format!("{} {why}", directory.display())));
         }
         // The crawl rules limit the size of bodies. They need a root, which is never requested.
         let config =

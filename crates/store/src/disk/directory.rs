@@ -95,7 +95,10 @@ impl CrawlFile {
     /// Reads `crawl.json`.
     pub(super) fn read(files: &dyn Files) -> Result<Self, StoreError> {
         Self::find(files, NAME)?.ok_or_else(|| {
-            let message = format!("{} is not a crawl directory: it has no {NAME}", files.describe(""));
+            // `list` does not distinguish a missing directory from an empty one.
+            let is_missing = files.sync_folder("").is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            let why = if is_missing { "it does not exist".to_owned() } else { format!("it has no {NAME}") };
+            let message = format!("{} is not a crawl directory: {why}", files.describe(""));
             StoreError::new(StoreErrorKind::Format, message)
         })
     }

@@ -55,9 +55,19 @@ pub struct SimReply {
     pub retry_after: Option<Duration>,
     /// The size on the wire.
     pub bytes: u64,
-    /// Whether the body begins at once and arrives a few bytes at a time. The crawler may close such a response before its
-    /// end, because it is too slow.
-    pub drips: bool,
+    pub arrival: Arrival,
+}
+
+/// How the bytes of a reply arrive. The crawler may close a reply that drips or is silent before its end, because it is
+/// too slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// All at once, at the end. The simulated crawler does not close such a reply.
+    Whole,
+    /// The body begins at once and arrives a few bytes at a time.
+    Drips,
+    /// Nothing arrives before the end.
+    Silent,
 }
 
 /// The content of a reply.
@@ -81,7 +91,7 @@ pub enum SimResponse {
 
 impl SimReply {
     pub fn new(after: Duration, ip: Option<IpAddr>, response: SimResponse) -> Self {
-        Self { after, ip, response, retry_after: None, bytes: 1_000, drips: false }
+        Self { after, ip, response, retry_after: None, bytes: 1_000, arrival: Arrival::Whole }
     }
 }
 
@@ -136,15 +146,14 @@ impl From<StoreError> for SimFault {
     }
 }
 
-/// The time between the bytes of a response that drips.
-const DRIP_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a response that drips or is silent is checked. Bytes of a response that drips arrive in this interval.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An event of the simulation.
 enum Event {
     Replied(Box<Visit>),
-    /// The next bytes of a response that drips. After them, the response is complete, or continues, or is closed because
-    /// it is too slow.
-    Drip(Box<DrippingFetch>),
+    /// A response that drips or is silent is complete, or continues, or is closed because it is too slow.
+    Check(Box<SlowFetch>),
     Resolved(LaneId, ResolveResult),
     /// Links from outside arrive.
     Feed(Vec<Link>),
@@ -153,8 +162,8 @@ enum Event {
     Stop(End),
 }
 
-/// A fetch whose response drips.
-struct DrippingFetch {
+/// A fetch whose response drips or is silent.
+struct SlowFetch {
     job: Job,
     reply: SimReply,
     start: Time,
@@ -262,8 +271,8 @@ impl<W: SimWeb> Sim<W> {
         let (start, end) = (self.now, self.now + reply.after);
         self.politeness.start(&job, reply.ip, self.now);
         let fetch = SimFetch { url: job.link.url.clone(), purpose: job.purpose.clone(), start, end, ip: reply.ip };
-        if reply.drips {
-            self.schedule(start + DRIP_INTERVAL, Event::Drip(Box::new(DrippingFetch { job, reply, start })));
+        if reply.arrival != Arrival::Whole {
+            self.schedule(start + CHECK_INTERVAL, Event::Check(Box::new(SlowFetch { job, reply, start })));
         } else {
             let visit = visit(job, reply, start, end, &self.rules);
             self.schedule(end, Event::Replied(Box::new(visit)));
@@ -282,18 +291,21 @@ impl<W: SimWeb> Sim<W> {
                 self.politeness.end(&visit, self.now);
                 self.keeper.finished(visit, self.now)
             }
-            Event::Drip(mut fetch) => {
+            Event::Check(mut fetch) => {
                 let age = self.now - fetch.start;
                 let is_complete = age >= fetch.reply.after;
                 // The workbench sets the quota: the number of slow responses to close.
-                if !is_complete && !self.rules.limits.slow_response_quota.take(age) {
-                    self.schedule(self.now + DRIP_INTERVAL, Event::Drip(fetch));
+                let quota = &self.rules.limits.slow_response_quota;
+                let is_silent = fetch.reply.arrival == Arrival::Silent;
+                let is_closed = !is_complete && if is_silent { quota.take_silent(age) } else { quota.take(age) };
+                if !is_complete && !is_closed {
+                    self.schedule(self.now + CHECK_INTERVAL, Event::Check(fetch));
                     return Ok(());
                 }
-                if !is_complete {
+                if is_closed {
                     fetch.reply.response = SimResponse::Nothing(ErrorKind::TooSlow);
                 }
-                let DrippingFetch { job, reply, start } = *fetch;
+                let SlowFetch { job, reply, start } = *fetch;
                 let visit = Box::new(visit(job, reply, start, self.now, &self.rules));
                 self.politeness.end(&visit, self.now);
                 self.keeper.finished(visit, self.now)

@@ -18,7 +18,7 @@ use argiope_core::schedule::job::Job;
 use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time, Url};
 
 use super::rng::SimRng;
-use super::{ResolveResult, SimReply, SimResponse, SimWeb};
+use super::{Arrival, ResolveResult, SimReply, SimResponse, SimWeb};
 
 /// Parameters of a generated web.
 #[derive(Clone, Debug)]
@@ -498,7 +498,14 @@ impl SimWeb for WebModel {
         let after = Duration::from_millis(latency + self.rng.between(0, latency));
         let ip = self.rng.one_of(&job.addresses);
         let (response, retry_after, bytes) = self.next_response(page_url);
-        SimReply { after, ip, response, retry_after: retry_after.map(Duration::from_secs), bytes, drips: false }
+        SimReply {
+            after,
+            ip,
+            response,
+            retry_after: retry_after.map(Duration::from_secs),
+            bytes,
+            arrival: Arrival::Whole,
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 //! Three timers run. *Total* covers the whole exchange. *Idle* requires a complete head, then progress of the body.
 //! *Rate* requires a minimum number of body bytes in each window. A window is as long as the idle timeout.
 //!
+//! The slot check is not a timeout: at this time the connection checks whether its slot is needed. The check also runs
+//! when bytes arrive, but a silent peer sends none.
+//!
 //! Invariant: `head_deadline` and `body_deadline` return the earliest time at which `head_expired` and `body_expired`
 //! report something. A peer that sends a trickle of bytes cannot postpone that time for ever.
 //!
@@ -14,7 +17,7 @@ use std::time::Duration;
 
 use crate::time::Time;
 
-use super::limits::Limits;
+use super::limits::{Limits, SILENT_AFTER};
 
 /// Bytes per second below which a response may be ended to free its slot for other requests.
 pub(super) const SLOT_RATE: u32 = 1_024;
@@ -82,6 +85,27 @@ impl ReadDeadlines {
     /// first byte of the response. If so, the quota of slow responses is decremented.
     pub(super) fn must_free_slot(&self, age: Duration, now: Time, limits: &Limits) -> bool {
         must_free_slot(self.window_bytes, now - self.window_start, age, limits)
+    }
+
+    /// Whether a request without a response must end because other requests wait for its slot. If so, the quota of
+    /// silent responses is decremented.
+    pub(super) fn must_free_silent_slot(&self, now: Time, limits: &Limits) -> bool {
+        limits.slow_response_quota.take_silent(now - self.last_progress)
+    }
+
+    /// When to check whether other requests need the slot. `delay` is the number of seconds by which earlier checks have
+    /// postponed this one; the largest number ends the checks.
+    pub(super) fn slot_check(&self, delay: u16) -> Time {
+        match delay {
+            u16::MAX => Time::NEVER,
+            _ => self.last_progress + SILENT_AFTER + Duration::from_secs(delay.into()),
+        }
+    }
+
+    /// The number of seconds by which the slot check is postponed after a check at this time: up to one second from then.
+    pub(super) fn slot_check_delay(&self, now: Time) -> u16 {
+        let late = (now - self.last_progress).saturating_sub(SILENT_AFTER);
+        u16::try_from(late.as_secs() + 1).unwrap_or(u16::MAX)
     }
 
     /// The deadline of a complete head.

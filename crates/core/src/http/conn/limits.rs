@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// After this time without a first byte, a response counts as silent.
+pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
+
 /// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number. A
 /// connection that finds its response slow (`deadline::must_free_slot`) decrements it and closes the response.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +20,8 @@ struct QuotaState {
     responses: AtomicUsize,
     /// Responses whose first byte arrived less than this many microseconds ago are not closed.
     patience: AtomicU64,
+    /// How many responses without a first byte must be closed.
+    silent: AtomicUsize,
 }
 
 impl SlowResponseQuota {
@@ -26,9 +31,15 @@ impl SlowResponseQuota {
         self.0.responses.store(responses, Ordering::Relaxed);
     }
 
-    /// Sets the number to 0, so that responses stay open even if they are slow.
+    /// Sets how many silent responses must be closed: those without a first byte after `SILENT_AFTER`.
+    pub fn set_silent(&self, responses: usize) {
+        self.0.silent.store(responses, Ordering::Relaxed);
+    }
+
+    /// Sets both numbers to 0, so that responses stay open even if they are slow.
     pub fn clear(&self) {
         self.0.responses.store(0, Ordering::Relaxed);
+        self.0.silent.store(0, Ordering::Relaxed);
     }
 
     /// Whether slow responses must be closed, and the patience has passed for a response whose first byte arrived `age`
@@ -43,6 +54,13 @@ impl SlowResponseQuota {
     pub fn take(&self, age: Duration) -> bool {
         let decrement = |responses: usize| responses.checked_sub(1);
         self.applies_to(age) && self.0.responses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
+    }
+
+    /// Called for a request that was sent `age` ago and has no response yet. Returns whether it must be closed. If so,
+    /// decrements the number of silent responses.
+    pub fn take_silent(&self, age: Duration) -> bool {
+        let decrement = |responses: usize| responses.checked_sub(1);
+        age >= SILENT_AFTER && self.0.silent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
     }
 }
 

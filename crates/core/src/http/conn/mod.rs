@@ -66,6 +66,7 @@ pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Version};
+pub(crate) use limits::SILENT_AFTER;
 pub use limits::{Limits, SlowResponseQuota};
 use response::DECODE_SLICE;
 #[cfg(test)]
@@ -217,6 +218,8 @@ pub struct Conn {
     coding_defects: CodingDefects,
     /// Number of interim responses so far.
     interim_responses: u8,
+    /// See [`ReadDeadlines::slot_check`].
+    slot_check_delay: u16,
     /// The request is not completely sent yet.
     is_sending: bool,
     /// Since when reading is paused; [`Time::NEVER`] if it is not.
@@ -283,6 +286,7 @@ impl Conn {
             truncated: None,
             coding_defects: CodingDefects::default(),
             interim_responses: 0,
+            slot_check_delay: 0,
             is_sending: false,
             paused_since: Time::NEVER,
             may_reuse: false,
@@ -539,7 +543,7 @@ impl Conn {
         self.connection_lost(failure);
     }
 
-    /// When to call `expire` if nothing else happens before.
+    /// When to call `expire` if nothing else happens before. The call may do nothing but set a later deadline.
     pub fn deadline(&self) -> Time {
         if let (Some(tunnel), true) = (&self.tunnel, self.phase != Phase::Done) {
             return self.deadlines.total().min(tunnel.deadline);
@@ -548,10 +552,14 @@ impl Conn {
             (Phase::Done, _) => Time::NEVER,
             (_, Some(tls)) if tls.is_handshaking() => self.deadlines.total().min(tls.deadline()),
             (Phase::Idle, _) => Time::NEVER,
-            (Phase::Head, _) => self.deadlines.head_deadline(&self.limits),
+            (Phase::Head, _) => self.deadlines.head_deadline(&self.limits).min(self.slot_check()),
             (Phase::Body(_), _) if self.is_paused() => self.deadlines.total().max(self.paused_since + MAX_PAUSE),
-            (Phase::Body(_), _) => self.deadlines.body_deadline(&self.limits),
+            (Phase::Body(_), _) => self.deadlines.body_deadline(&self.limits).min(self.slot_check()),
         }
+    }
+
+    fn slot_check(&self) -> Time {
+        self.deadlines.slot_check(self.slot_check_delay)
     }
 
     /// Applies timeouts. Does nothing before the deadline.
@@ -570,6 +578,9 @@ impl Conn {
         } else {
             self.deadlines.head_expired(now, limits)
         };
+        if expired.is_none() && !self.is_handshaking() {
+            return self.check_slot(now);
+        }
         // `None`: none of these timers expired, so the tunnel or the TLS handshake has reached its own deadline.
         let (kind, message) = match expired {
             Some(Expired::Total) => (ErrorKind::TimeoutTotal, format!("not complete after {:?}", limits.total)),
@@ -614,6 +625,7 @@ impl Conn {
         self.first_byte = Time::NEVER;
         self.payload_bytes = 0;
         self.interim_responses = 0;
+        self.slot_check_delay = 0;
         self.paused_since = Time::NEVER;
         self.may_reuse = false;
         self.is_reused = true;

@@ -404,6 +404,33 @@ impl Conn {
         self.stop(Some(fault.unwrap_or(failure)), None);
     }
 
+    /// Ends the exchange if it is silent or slow and other requests wait for its slot.
+    pub(super) fn check_slot(&mut self, now: Time) {
+        self.slot_check_delay = self.deadlines.slot_check_delay(now);
+        match self.phase {
+            Phase::Head if self.first_byte.is_never() => {
+                if self.deadlines.must_free_silent_slot(now, &self.limits) {
+                    let message = "no response while others waited for its slot";
+                    self.fail_head(Failure::new(ErrorKind::TooSlow, message));
+                    self.is_stale = false;
+                }
+            }
+            Phase::Head => {
+                let received = self.bytes_wire + self.partial.as_ref().map_or(0, |partial| partial.bytes.len() as u64);
+                let age = now - self.first_byte;
+                if deadline::must_free_slot(received, age, age, &self.limits) {
+                    self.fail_head(slot_needed());
+                }
+            }
+            Phase::Body(_) => {
+                if self.deadlines.must_free_slot(now - self.first_byte, now, &self.limits) {
+                    self.stop(Some(slot_needed()), Some(Truncated::Time));
+                }
+            }
+            Phase::Idle | Phase::Done => {}
+        }
+    }
+
     /// Handles the loss of the connection because of `failure`.
     pub(super) fn connection_lost(&mut self, failure: Failure) {
         match self.phase {

@@ -51,6 +51,41 @@ pub fn resolve(text: &str, context: TextContext) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Resolves the character references of an attribute whose charset is not known yet. All other bytes stay as received.
+/// `push` writes a resolved character, or an ampersand that does not begin a reference.
+pub fn resolve_in_bytes(value: &[u8], push: impl Fn(&mut Vec<u8>, char)) -> Cow<'_, [u8]> {
+    let Some(first) = memchr(b'&', value) else { return Cow::Borrowed(value) };
+    let mut out = Vec::with_capacity(value.len());
+    let (before, mut rest) = value.split_at(first);
+    out.extend_from_slice(before);
+    let mut resolved = String::new();
+    // Each piece begins with an ampersand. A reference has ASCII characters only.
+    while let Some((_, after)) = rest.split_first() {
+        let (piece, next) = rest.split_at(memchr(b'&', after).map_or(rest.len(), |next| next + 1));
+        let ascii = piece.iter().take_while(|byte| byte.is_ascii()).count();
+        let ascii = piece.get(..ascii).and_then(|ascii| std::str::from_utf8(ascii).ok()).unwrap_or_default();
+        resolved.clear();
+        let mut length = resolve_reference(ascii, TextContext::Attribute, &mut resolved);
+        if length == 0 {
+            resolved.push('&');
+            length = 1;
+        }
+        resolved.chars().for_each(|char| push(&mut out, char));
+        out.extend_from_slice(piece.get(length..).unwrap_or_default());
+        rest = next;
+    }
+    Cow::Owned(out)
+}
+
+/// Appends a character to text whose references are resolved later: as a reference if it is an ampersand or not ASCII.
+/// So the result does not depend on the charset of the text.
+pub fn push_as_reference(out: &mut Vec<u8>, char: char) {
+    match u8::try_from(char) {
+        Ok(byte) if byte.is_ascii() && byte != b'&' => out.push(byte),
+        _ => out.extend_from_slice(format!("&#x{:x};", u32::from(char)).as_bytes()),
+    }
+}
+
 /// Resolves the reference at the start of `text` and appends its characters to `out`. Returns its length, or 0 if `text`
 /// does not start with a reference.
 fn resolve_reference(text: &str, context: TextContext, out: &mut String) -> usize {

@@ -1,10 +1,11 @@
 //! [`PageFacts`]: facts for the record of an HTML page, collected from tags that are parsed anyway.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::entities::{self, TextContext};
+use super::entities;
 use crate::schedule::trap::MinHash;
 
 /// Bytes kept of a heading, a description or an OpenGraph title, as received.
@@ -129,9 +130,8 @@ impl RawFacts {
     }
 }
 
-/// The `alt` of an image, as text of the heading or link that contains the image. The page is assumed to be UTF-8.
-pub fn alt_text(alt: &[u8]) -> String {
-    let text = String::from_utf8_lossy(alt);
-    // The result is appended to text whose references are resolved later, so ampersands are escaped.
-    entities::resolve(&text, TextContext::Attribute).replace('&', "&amp;")
+/// The `alt` of an image, as text of the heading or link that contains the image. Like that text, the result is in the
+/// charset of the page, and its references are resolved later.
+pub fn alt_text(alt: &[u8]) -> Cow<'_, [u8]> {
+    entities::resolve_in_bytes(alt, entities::push_as_reference)
 }

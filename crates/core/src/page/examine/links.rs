@@ -118,31 +118,27 @@ impl Collector {
 
     /// Adds a URL of a style sheet.
     pub fn add_css(&mut self, url: &CssUrl<'_>) {
-        match std::str::from_utf8(url.written) {
-            Ok(written) if written.contains('\\') => self.add_plain(&unescape_css(written)),
-            _ => self.add_literal(url.written),
+        if !url.written.iter().any(|byte| matches!(byte, b'\\' | b'&')) {
+            return self.add_assets([Some(url.written)]);
         }
-    }
-
-    /// Adds a resource whose URL has no character references: an ampersand in it is literal.
-    pub fn add_plain(&mut self, url: &str) {
-        self.add_literal(url.as_bytes());
-    }
-
-    fn add_literal(&mut self, url: &[u8]) {
-        // Character references in stored links are resolved later, so a literal ampersand is escaped.
-        if url.contains(&b'&') {
-            let mut escaped = Vec::with_capacity(url.len() + 16);
-            for (index, piece) in url.split(|&byte| byte == b'&').enumerate() {
-                if index > 0 {
-                    escaped.extend_from_slice(b"&amp;");
+        // The bytes outside of escapes are in the charset of the page, which is not known yet.
+        let mut stored = Vec::with_capacity(url.written.len() + 16);
+        for run in url.written.chunk_by(|one, next| one.is_ascii() == next.is_ascii()) {
+            match std::str::from_utf8(run) {
+                Ok(ascii) if ascii.is_ascii() => {
+                    unescape_css(ascii).chars().for_each(|char| entities::push_as_reference(&mut stored, char));
                 }
-                escaped.extend_from_slice(piece);
+                _ => stored.extend_from_slice(run),
             }
-            self.add_assets([Some(&escaped)]);
-        } else {
-            self.add_assets([Some(url)]);
         }
+        self.add_assets([Some(&stored)]);
+    }
+
+    /// Adds a resource whose URL has no character references and is not in the charset of the page.
+    pub fn add_plain(&mut self, url: &str) {
+        let mut stored = Vec::with_capacity(url.len() + 16);
+        url.chars().for_each(|char| entities::push_as_reference(&mut stored, char));
+        self.add_assets([Some(&stored)]);
     }
 
     /// Starts to read a `style` element, if resources are requested. Returns the mode for its text.
@@ -162,10 +158,13 @@ impl Collector {
         if memmem::find(rest, b"url(").is_some() || memmem::find(rest, b"URL(").is_some() {
             let [style] = self.values(tag, ["style"]);
             if let Some(style) = style {
-                let style = String::from_utf8_lossy(style);
-                let style = entities::resolve(&style, TextContext::Attribute);
+                // `add_css` unescapes the characters that the charset of the page may not have.
+                let style = entities::resolve_in_bytes(style, |out, char| match u8::try_from(char) {
+                    Ok(byte) if byte.is_ascii() => out.push(byte),
+                    _ => out.extend_from_slice(format!("\\{:x} ", u32::from(char)).as_bytes()),
+                });
                 let mut reader = CssReader::default();
-                reader.feed(style.as_bytes(), |url| self.add_css(&url));
+                reader.feed(&style, |url| self.add_css(&url));
                 reader.finish(|url| self.add_css(&url));
             }
         }
@@ -329,11 +328,11 @@ impl Collector {
                 self.add_srcset(srcset);
                 match alt {
                     None => self.facts.images_without_alt = self.facts.images_without_alt.saturating_add(1),
-                    Some(alt) if self.facts.in_heading => self.facts.push_heading(alt_text(alt).as_bytes()),
+                    Some(alt) if self.facts.in_heading => self.facts.push_heading(&alt_text(alt)),
                     Some(_) => {}
                 }
                 if let (Some(anchors), Some(alt)) = (self.anchors.as_mut().filter(|anchors| anchors.is_open()), alt) {
-                    anchors.push(alt_text(alt).as_bytes());
+                    anchors.push(&alt_text(alt));
                 }
             }
             names::H1 => self.facts.begin_heading(),

@@ -25,7 +25,7 @@
 //!   `select`.
 //! - SVG and MathML are tracked as described in `foreign`.
 //! - A `srcset` is split before its character references are resolved.
-//! - Attributes that are decoded before the charset is known (`alt`, `style`, robots directives) are decoded as UTF-8.
+//! - Robots directives are decoded as UTF-8, because they are read before the charset is known.
 //! - XML namespaces are recognised by their usual prefixes.
 
 use encoding_rs::{Decoder, Encoding, UTF_8};

@@ -96,6 +96,8 @@ pub struct Workbench {
     concurrency: usize,
     /// When the slots that slow responses hold are counted next.
     next_slot_count: Time,
+    /// Limit on the slots that are reserved for fast and quick lanes.
+    max_reserve: usize,
     /// When to check next whether a lane can use the reserved slots.
     next_reserve_check: Time,
     /// No slots are reserved before this time, because no lane could use them at the last check.
@@ -187,6 +189,7 @@ impl Workbench {
     pub fn new(rules: Arc<Rules>) -> Self {
         Self {
             concurrency: rules.concurrency.max(1),
+            max_reserve: rules.concurrency / slots::SLOTS_PER_RESERVED,
             pages_left: rules.max_pages.unwrap_or(u64::MAX),
             evictable: Evictable::new(&rules),
             rules,

@@ -9,12 +9,13 @@ use std::time::Duration;
 use super::lane_queues::Ready;
 use super::queues::WaitState;
 use super::{Entry, Workbench};
+use crate::http::conn::SILENT_AFTER;
 use crate::rules::RobotsPolicy;
 use crate::schedule::job::LaneId;
 use crate::time::Time;
 
-/// At most one slot in this many is reserved for fast and quick lanes.
-const SLOTS_PER_RESERVED: usize = 8;
+/// At most one slot in this many is reserved for fast and quick lanes, unless long-held slots make quick lanes wait.
+pub(super) const SLOTS_PER_RESERVED: usize = 8;
 
 /// How many slots are reserved for each fast or quick lane.
 const FAST_LANE_SLOTS: usize = 6;
@@ -32,8 +33,8 @@ const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 /// A slow response that holds its slot for longer than this may be closed if a quick lane waits.
 const QUICK_LANE_PATIENCE: Duration = Duration::from_secs(1);
 /// A slow response that holds its slot for longer than this may be closed if a lane waits that has not requested a page
-/// yet.
-const NEW_LANE_PATIENCE: Duration = Duration::from_secs(5);
+/// yet. The same time as for silent responses, so that one count of slots serves both.
+const NEW_LANE_PATIENCE: Duration = SILENT_AFTER;
 /// How often slots are counted while all are taken.
 const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// With many lanes, slots are counted less often: after this time for each lane.
@@ -57,12 +58,11 @@ impl Workbench {
     /// Whether all free slots are reserved, if slots are reserved for this number of lanes. The slots that quick lanes
     /// use count as part of the reserve. The more of them are in use, the fewer free slots are kept back.
     fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
-        let max_reserve = self.concurrency / SLOTS_PER_RESERVED;
-        if self.in_flight + max_reserve < self.concurrency {
+        if self.in_flight + self.max_reserve < self.concurrency {
             // More slots are free than may be reserved.
             return false;
         }
-        let reserve = max_reserve.min(lanes * FAST_LANE_SLOTS);
+        let reserve = self.max_reserve.min(lanes * FAST_LANE_SLOTS);
         let unused = reserve.saturating_sub(self.quick.in_flight);
         unused > 0 && self.in_flight + unused >= self.concurrency && now >= self.reserve_lifted_until
     }
@@ -130,7 +130,8 @@ impl Workbench {
     /// Called while all slots, or all unreserved slots, are in use. Counts the slots that requests hold for longer than
     /// the patience of a waiting lane. If these are more than half of all slots, the workers close as many slow
     /// responses as there are slots above one half. The number of responses to close stays set until the next count,
-    /// even if waiting lanes take freed slots in between. Returns when to count again.
+    /// even if waiting lanes take freed slots in between. Silent responses are closed by the same rule, but only if a
+    /// quick lane waits: a new lane may be as slow as the silent ones. Returns when to count again.
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let has_unproven = self.queues.has_unproven();
         if self.queues.has_no_ready_lane() && !has_unproven {
@@ -159,6 +160,12 @@ impl Workbench {
                 new.is_awaited |= is_new || (lane.pace.is_quick() && own_for_new == 0);
             }
         }
+        let half = self.concurrency / 2;
+        let excess_silent = if quick.is_awaited { new.count.saturating_sub(half) } else { 0 };
+        self.rules.limits.slow_response_quota.set_silent(excess_silent);
+        // Otherwise other slow lanes would take the slots of closed responses.
+        self.max_reserve =
+            if quick.is_awaited && new.count >= half { half } else { self.concurrency / SLOTS_PER_RESERVED };
         match [quick, new].into_iter().find(|slots| slots.is_awaited) {
             Some(slots) => {
                 let excess = slots.count.saturating_sub(self.concurrency / 2);

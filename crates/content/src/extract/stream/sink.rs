@@ -1,212 +1,23 @@
-//! Extraction without a tree: selectors are matched while the page is tokenized, and only the selected texts are kept.
-//!
-//! Rules that need the tree (`@html`, microdata, selectors that look ahead) have no [`StreamPlan`]. Some pages need the
-//! tree too: a late tag may change an element that was already matched, or matches may be nested too deeply. Such a page
-//! is read again with the tree. Both ways give the same result.
+//! [`StreamSink`]: matches the selectors of a plan while a page is tokenized.
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
 
 use argiope_core::page::examine::tokenizer::Tag;
-use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
-use argiope_core::page::url::Url;
-use serde_json::Value;
+use argiope_core::page::examine::{TextContext, decode_character_references};
 
-use super::values::{
-    FieldValue, InnerResult, MAX_DATA, MAX_MATCHES, MAX_VALUE, TOO_MANY_MATCHES, TextFinder, ValueReader, data_values,
-    is_url_attribute, match_limit, rows, to_value,
+use super::super::values::{
+    MAX_DATA, MAX_MATCHES, MAX_VALUE, accepts_any_text, is_url_attribute, match_limit, to_value,
 };
-use super::{Field, Source, Take};
-use crate::document::build::{NodeSink, walk, within_limits};
+use super::super::{Field, Source, Take};
+use super::{Item, Slot, SlotKind, StreamPlan, TakenText};
+use crate::document::build::NodeSink;
 use crate::document::names::{self, CustomNames, Name};
-use crate::document::{NodeId, ParseLimits, breaks_words, encoding_of, is_hidden, push_collapsed, resolve_with};
-use crate::select::{BitMatcher, MatchState, Selector, Subject};
-use crate::structured::{has_meta_name, is_json_ld, parse_blocks};
-use encoding_rs::Encoding;
+use crate::document::{NodeId, breaks_words, is_hidden, push_collapsed};
+use crate::select::{MatchState, Subject};
+use crate::structured::{has_meta_name, is_json_ld};
 
-/// Limit on the number of fields. Rules with more need the tree.
-const MAX_FIELDS: u8 = 64;
 /// Limit on nested matches whose text is read at the same time. A page with more needs the tree.
 const MAX_OPEN_MATCHES: usize = 32;
-
-/// The selectors of all fields, and what is taken from their matches.
-#[derive(Clone, Debug)]
-pub(super) struct StreamPlan {
-    matcher: BitMatcher,
-    slots: Vec<Slot>,
-    /// The slots of each field.
-    fields: Vec<FieldSlots>,
-    /// Whether a field reads JSON-LD.
-    reads_json_ld: bool,
-    /// Whether a field is a URL, which a `base` element affects.
-    reads_urls: bool,
-}
-
-/// The numbers of a field's slots.
-#[derive(Clone, Copy, Debug, Default)]
-struct FieldSlots {
-    /// The slot of the field's own selector.
-    own: Option<u8>,
-    /// The first slot of its inner fields.
-    first_inner: u8,
-}
-
-/// One selector, or one attribute of items.
-#[derive(Clone, Debug)]
-struct Slot {
-    /// The index of the field.
-    field: u8,
-    /// The index among the inner fields, if the field has items and this slot belongs to one of its inner fields.
-    inner: Option<u8>,
-    kind: SlotKind,
-    /// The bits of its compounds in the matcher.
-    bits: u64,
-}
-
-/// What is read from the matches of a slot.
-#[derive(Clone, Debug)]
-enum SlotKind {
-    /// The matches are items. The named attributes of an item are the values of the slots with these numbers.
-    Items(Vec<(u8, String)>),
-    Text,
-    Attribute(String),
-    /// An attribute of the item itself. The slot has no selector.
-    ItemAttribute,
-}
-
-impl StreamPlan {
-    /// The plan for these fields; `None` if one of them needs the tree.
-    pub(super) fn of(fields: &[Field]) -> Option<Self> {
-        let mut plan = Self {
-            matcher: BitMatcher::default(),
-            slots: Vec::new(),
-            fields: Vec::new(),
-            reads_json_ld: false,
-            reads_urls: false,
-        };
-        for (index, field) in fields.iter().enumerate() {
-            let index = u8::try_from(index).ok().filter(|&index| index < MAX_FIELDS)?;
-            let mut slots = FieldSlots::default();
-            match &field.source {
-                Source::Css(selector, take) => {
-                    let kind = plan.kind_of(take)?;
-                    slots.own = Some(plan.add(selector.as_ref()?, index, None, kind)?);
-                }
-                Source::JsonLd(_) => plan.reads_json_ld = true,
-                Source::Meta(_) => {}
-                Source::Items(selector, inner) => {
-                    let own = plan.add(selector, index, None, SlotKind::Items(Vec::new()))?;
-                    slots = FieldSlots { own: Some(own), first_inner: own + 1 };
-                    for (position, field) in inner.iter().enumerate() {
-                        let Source::Css(selector, take) = &field.source else { return None };
-                        let position = Some(u8::try_from(position).ok()?);
-                        let kind = plan.kind_of(take)?;
-                        match (selector, kind) {
-                            (Some(selector), kind) => {
-                                plan.add(selector, index, position, kind)?;
-                            }
-                            (None, SlotKind::Attribute(name)) => {
-                                let slot = plan.push(index, position, SlotKind::ItemAttribute)?;
-                                if let Some(Slot { kind: SlotKind::Items(own), .. }) =
-                                    plan.slots.get_mut(usize::from(own))
-                                {
-                                    own.push((slot, name));
-                                }
-                            }
-                            (None, _) => return None,
-                        }
-                    }
-                }
-                Source::Microdata(_) => return None,
-            }
-            plan.fields.push(slots);
-        }
-        for number in 0..plan.slots.len() {
-            let bits = plan.matcher.bits_of(number as u8);
-            if let Some(slot) = plan.slots.get_mut(number) {
-                slot.bits = bits;
-            }
-        }
-        Some(plan)
-    }
-
-    /// The kind of slot for what is taken from a match; `None` if that needs the tree.
-    fn kind_of(&mut self, take: &Take) -> Option<SlotKind> {
-        match take {
-            Take::Text => Some(SlotKind::Text),
-            Take::Html => None,
-            Take::Attribute(name) => {
-                self.reads_urls |= is_url_attribute(name);
-                Some(SlotKind::Attribute(name.clone()))
-            }
-        }
-    }
-
-    /// Adds a slot without a selector. Returns its number; `None` if there are too many slots.
-    fn push(&mut self, field: u8, inner: Option<u8>, kind: SlotKind) -> Option<u8> {
-        let number = u8::try_from(self.slots.len()).ok()?;
-        self.slots.push(Slot { field, inner, kind, bits: 0 });
-        Some(number)
-    }
-
-    /// Adds a slot with a selector. Returns its number; `None` if the selector needs the tree.
-    fn add(&mut self, selector: &Selector, field: u8, inner: Option<u8>, kind: SlotKind) -> Option<u8> {
-        let number = self.push(field, inner, kind)?;
-        self.matcher.add(selector, number).then_some(number)
-    }
-
-    /// Reads a page. `applies` says whether a field applies to it. `None` if the page must be read with the tree.
-    pub(super) fn read<'a>(
-        &'a self,
-        fields: &'a [Field],
-        applies: impl Fn(&Field) -> bool,
-        html: &'a str,
-        (url, charset): (&Url, Option<&str>),
-    ) -> Option<StreamFinder<'a>> {
-        let limits = ParseLimits::default();
-        let (html, cut_reason) = within_limits(html, &limits);
-        let mut sink = StreamSink::new(self, fields, applies, html);
-        let (_, full_reason) = walk(html, limits.max_nodes, &mut sink);
-        if sink.needs_tree {
-            return None;
-        }
-        sink.values.iter_mut().for_each(|values| values.sort_by_key(|found| found.node));
-        let base = sink.base.as_deref().and_then(|href| url.join_in_charset(href, charset).ok());
-        Some(StreamFinder {
-            plan: self,
-            json_ld: OnceCell::new(),
-            scripts: sink.scripts,
-            metas: sink.metas,
-            slots: sink.values,
-            counts: sink.matched.iter().map(|matched| matched.count).collect(),
-            items: sink.items,
-            base: PageBase { url: BaseUrl::new(base.as_ref().unwrap_or(url)), encoding: encoding_of(charset) },
-            values: ValueReader::new(full_reason.or(cut_reason)),
-        })
-    }
-}
-
-/// What the references of a page are resolved with.
-struct PageBase {
-    url: BaseUrl,
-    encoding: &'static Encoding,
-}
-
-/// The text or attribute value of a match.
-struct TakenText<'a> {
-    node: NodeId,
-    text: Cow<'a, str>,
-    /// Whether the text is a reference that is resolved against the base of the page.
-    is_url_attribute: bool,
-}
-
-impl TakenText<'_> {
-    /// The text, or the absolute URL if it is a reference.
-    fn resolved(&self, base: &PageBase) -> String {
-        let absolute = self.is_url_attribute.then(|| resolve_with(&base.url, &self.text, base.encoding)).flatten();
-        absolute.unwrap_or_else(|| (*self.text).to_owned())
-    }
-}
 
 /// The text of an open element that a selector matched.
 struct OpenText {
@@ -218,22 +29,11 @@ struct OpenText {
     text: String,
 }
 
-/// An element that is an item, from its node to the node after its subtree.
-#[derive(Clone, Copy)]
-struct Item {
-    /// The index of the field.
-    field: u8,
-    node: NodeId,
-    end: NodeId,
-    /// The depth of the element.
-    depth: usize,
-}
-
 /// The matches of a slot.
 #[derive(Clone, Copy)]
-struct SlotMatches {
+pub(super) struct SlotMatches {
     /// The number of matched elements; not counted for inner fields.
-    count: usize,
+    pub(super) count: usize,
     /// The last matched element.
     last: Option<NodeId>,
 }
@@ -247,7 +47,7 @@ struct Frame {
 }
 
 /// Matches the selectors of a plan and collects the texts of the matches.
-struct StreamSink<'a> {
+pub(super) struct StreamSink<'a> {
     plan: &'a StreamPlan,
     fields: &'a [Field],
     html: &'a str,
@@ -268,13 +68,13 @@ struct StreamSink<'a> {
     open_texts: Vec<OpenText>,
     open_items: Vec<Item>,
     /// For each slot, the texts that were taken.
-    values: Vec<Vec<TakenText<'a>>>,
+    pub(super) values: Vec<Vec<TakenText<'a>>>,
     /// The items that have ended.
-    items: Vec<Item>,
+    pub(super) items: Vec<Item>,
     /// The matches of each slot.
-    matched: Vec<SlotMatches>,
+    pub(super) matched: Vec<SlotMatches>,
     /// For each field, the contents of its `meta` elements.
-    metas: Vec<Vec<String>>,
+    pub(super) metas: Vec<Vec<String>>,
     /// For each field, whether its `meta` elements are still searched for.
     meta_live: Vec<bool>,
     /// The number of fields for which `meta_live` is true.
@@ -282,17 +82,22 @@ struct StreamSink<'a> {
     /// The JSON-LD script that was opened last, until its text arrives.
     script: Option<NodeId>,
     /// The texts of JSON-LD scripts.
-    scripts: Vec<&'a str>,
+    pub(super) scripts: Vec<&'a str>,
     /// The `href` of the first `base` element.
-    base: Option<String>,
+    pub(super) base: Option<String>,
     /// The memory that the collected values take.
     bytes: usize,
     /// Whether the page must be read with the tree.
-    needs_tree: bool,
+    pub(super) needs_tree: bool,
 }
 
 impl<'a> StreamSink<'a> {
-    fn new(plan: &'a StreamPlan, fields: &'a [Field], applies: impl Fn(&Field) -> bool, html: &'a str) -> Self {
+    pub(super) fn new(
+        plan: &'a StreamPlan,
+        fields: &'a [Field],
+        applies: impl Fn(&Field) -> bool,
+        html: &'a str,
+    ) -> Self {
         let applicable: Vec<bool> = fields.iter().map(applies).collect();
         let is_applicable = |index: usize| applicable.get(index).copied().unwrap_or(false);
         let live_slots = plan.slots.iter().filter(|slot| is_applicable(slot.field.into()));
@@ -436,7 +241,7 @@ impl<'a> StreamSink<'a> {
         let field = self.field(slot).filter(|field| slot.inner.is_none() && !field.many);
         if let Some(field) = field {
             let is_usable = if is_url_attribute {
-                super::values::accepts_any_text(field) && !text.is_empty()
+                accepts_any_text(field) && !text.is_empty()
             } else {
                 to_value(field, (*text).to_owned()).is_some()
             };
@@ -628,74 +433,5 @@ impl NodeSink for StreamSink<'_> {
                 && self.open_items.is_empty()
                 && !self.plan.reads_json_ld
                 && (!self.plan.reads_urls || self.base.is_some()))
-    }
-}
-
-/// The texts that were taken from a page.
-pub(super) struct StreamFinder<'a> {
-    plan: &'a StreamPlan,
-    json_ld: OnceCell<Vec<Value>>,
-    scripts: Vec<&'a str>,
-    metas: Vec<Vec<String>>,
-    /// The texts of each slot.
-    slots: Vec<Vec<TakenText<'a>>>,
-    /// The number of matches of each slot.
-    counts: Vec<usize>,
-    items: Vec<Item>,
-    base: PageBase,
-    values: ValueReader,
-}
-
-impl TextFinder for StreamFinder<'_> {
-    fn field(&mut self, index: usize, field: &Field, seen: &mut [InnerResult]) -> FieldValue {
-        let slots = self.plan.fields.get(index).copied().unwrap_or_default();
-        match &field.source {
-            Source::Css(_, take) => {
-                let own = usize::from(slots.own.unwrap_or(u8::MAX));
-                let Some(found) = self.slots.get(own) else { return FieldValue::Nothing };
-                let texts = found.iter().take(match_limit(field, take)).map(|taken| taken.resolved(&self.base));
-                let value = self.values.collect(field, texts);
-                if self.counts.get(own).is_some_and(|&count| count >= MAX_MATCHES) {
-                    self.values.limit(TOO_MANY_MATCHES);
-                }
-                value
-            }
-            Source::Meta(_) => {
-                let metas = self.metas.get_mut(index).map(std::mem::take).unwrap_or_default();
-                self.values.collect(field, metas.into_iter())
-            }
-            Source::JsonLd(path) => {
-                let found = path.find(self.json_ld.get_or_init(|| parse_blocks(self.scripts.iter().copied())));
-                self.values.collect_data(field, data_values(found))
-            }
-            Source::Items(_, inner) => {
-                let mut items: Vec<Item> =
-                    self.items.iter().copied().filter(|item| usize::from(item.field) == index).collect();
-                items.sort_by_key(|item| item.node);
-                let (plan, base, values, found) = (self.plan, &self.base, &mut self.values, &self.slots);
-                rows(items.into_iter(), (inner, field.many), seen, |item, position, field| {
-                    let number = usize::from(slots.first_inner) + position;
-                    let Some(found) = found.get(number) else { return (FieldValue::Nothing, false) };
-                    let is_item_attribute =
-                        matches!(plan.slots.get(number), Some(Slot { kind: SlotKind::ItemAttribute, .. }));
-                    let (first, end) =
-                        if is_item_attribute { (item.node, item.node + 1) } else { (item.node + 1, item.end) };
-                    let from = found.partition_point(|taken| taken.node < first);
-                    let to = found.partition_point(|taken| taken.node < end);
-                    let within = found.get(from..to).unwrap_or(&[]);
-                    let limit = if let Source::Css(_, take) = &field.source { match_limit(field, take) } else { 0 };
-                    let value = values.collect(field, within.iter().take(limit).map(|taken| taken.resolved(base)));
-                    if within.len() >= MAX_MATCHES {
-                        values.limit(TOO_MANY_MATCHES);
-                    }
-                    (value, values.is_full())
-                })
-            }
-            Source::Microdata(_) => FieldValue::Nothing,
-        }
-    }
-
-    fn limited(&self) -> Option<&'static str> {
-        self.values.limited
     }
 }
