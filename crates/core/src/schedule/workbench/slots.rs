@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::lane_queues::Ready;
-use super::queues::WaitState;
+use super::placement::WaitState;
 use super::{Entry, Workbench};
 use crate::rules::RobotsPolicy;
 use crate::schedule::job::LaneId;
@@ -51,26 +51,26 @@ impl Workbench {
     /// Whether all free slots are reserved for fast lanes. Then a slow lane that has a slot gets no more; otherwise
     /// slow hosts would hold all slots.
     pub(super) fn is_crowded(&self, now: Time) -> bool {
-        self.is_short_of_slots(self.fast_lanes, now)
+        self.is_short_of_slots(self.counts.fast(), now)
     }
 
     /// Whether all free slots are reserved, if slots are reserved for this number of lanes. The slots that quick lanes
     /// use count as part of the reserve. The more of them are in use, the fewer free slots are kept back.
     fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
         let max_reserve = self.concurrency / SLOTS_PER_RESERVED;
-        if self.in_flight + max_reserve < self.concurrency {
+        if self.in_flight() + max_reserve < self.concurrency {
             // More slots are free than may be reserved.
             return false;
         }
         let reserve = max_reserve.min(lanes * FAST_LANE_SLOTS);
-        let unused = reserve.saturating_sub(self.quick.in_flight);
-        unused > 0 && self.in_flight + unused >= self.concurrency && now >= self.reserve_lifted_until
+        let unused = reserve.saturating_sub(self.counts.quick_in_flight());
+        unused > 0 && self.in_flight() + unused >= self.concurrency && now >= self.reserve_lifted_until
     }
 
     /// Whether all free slots are reserved for quick lanes, whose pages hold slots for a short time. Otherwise hosts
     /// that hold slots for long, or of which no page is known, could take all slots, one each.
     pub(super) fn is_reserved(&self, now: Time) -> bool {
-        self.is_short_of_slots(self.quick.lanes, now)
+        self.is_short_of_slots(self.counts.quick(), now)
     }
 
     /// Makes the reserved slots available for a while if no lane can use them, because requests of all fast and quick
@@ -82,7 +82,7 @@ impl Workbench {
         }
         if now >= self.next_reserve_check {
             self.next_reserve_check = now + RESERVE_CHECK_INTERVAL;
-            let is_fast_or_quick = |entry: &Entry| entry.is_fast || entry.quick_slots.is_some();
+            let is_fast_or_quick = |entry: &Entry| entry.counted.is_fast() || entry.counted.is_quick();
             if !self.lanes.values().any(|entry| is_fast_or_quick(entry) && !entry.lane.is_slow(now)) {
                 self.reserve_lifted_until = self.next_reserve_check;
                 return None;
@@ -96,7 +96,7 @@ impl Workbench {
         if !self.is_reserved(now) {
             return false;
         }
-        let Some(entry) = self.lanes.get_mut(&ready.lane).filter(|entry| entry.quick_slots.is_none()) else {
+        let Some(entry) = self.lanes.get_mut(&ready.lane).filter(|entry| !entry.counted.is_quick()) else {
             return false;
         };
         entry.wait = WaitState::Unproven;
@@ -121,7 +121,7 @@ impl Workbench {
     /// keep the threads busy, and all hosts share these threads.
     pub(super) fn share_work_time(&mut self, id: LaneId, link_bytes: usize, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id).filter(|_| link_bytes > HEAVY_LINKS) else { return };
-        if self.quick.lanes > usize::from(entry.quick_slots.is_some()) {
+        if self.counts.quick() > usize::from(entry.counted.is_quick()) {
             let work = Duration::from_nanos(link_bytes as u64 * NANOS_PER_LINK_BYTE);
             entry.lane.pace.extend_pause(work, LONGEST_WORK_PAUSE, now);
         }
