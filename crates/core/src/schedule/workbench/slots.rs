@@ -30,21 +30,21 @@ const NANOS_PER_LINK_BYTE: u64 = 20;
 const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 
 /// A slow response that holds its slot for longer than this may be closed if a quick lane waits.
-const QUICK_LANE_PATIENCE: Duration = Duration::from_secs(1);
+const QUICK_LANE_THRESHOLD: Duration = Duration::from_secs(1);
 /// A slow response that holds its slot for longer than this may be closed if a lane waits that has not requested a page
 /// yet.
-const NEW_LANE_PATIENCE: Duration = Duration::from_secs(5);
+const NEW_LANE_THRESHOLD: Duration = Duration::from_secs(5);
 /// How often slots are counted while all are taken.
 const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// With many lanes, slots are counted less often: after this time for each lane.
 const SLOT_COUNT_INTERVAL_PER_LANE: Duration = Duration::from_micros(50);
 
-/// The slots that requests hold for longer than the patience of the lanes that wait for them.
+/// The slots that requests hold for longer than a threshold.
 struct LongHeldSlots {
-    /// Whether a lane waits that has this patience.
+    /// Whether a lane waits to which this threshold applies.
     is_awaited: bool,
     count: usize,
-    patience: Duration,
+    threshold: Duration,
 }
 
 impl Workbench {
@@ -128,7 +128,7 @@ impl Workbench {
     }
 
     /// Called while all slots, or all unreserved slots, are in use. Counts the slots that requests hold for longer than
-    /// the patience of a waiting lane. If these are more than half of all slots, the workers close as many slow
+    /// the threshold of a waiting lane. If these are more than half of all slots, the workers close as many slow
     /// responses as there are slots above one half. The number of responses to close stays set until the next count,
     /// even if waiting lanes take freed slots in between. Returns when to count again.
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
@@ -144,13 +144,13 @@ impl Workbench {
         self.next_slot_count = now + SLOT_COUNT_INTERVAL.max(SLOT_COUNT_INTERVAL_PER_LANE.saturating_mul(lanes));
         // The only request to a new host was that for its robots.txt.
         let starts_of_new = u8::from(self.rules.robots == RobotsPolicy::Obey);
-        let mut quick = LongHeldSlots { is_awaited: false, count: 0, patience: QUICK_LANE_PATIENCE };
-        let mut new = LongHeldSlots { is_awaited: has_unproven, count: 0, patience: NEW_LANE_PATIENCE };
+        let mut quick = LongHeldSlots { is_awaited: false, count: 0, threshold: QUICK_LANE_THRESHOLD };
+        let mut new = LongHeldSlots { is_awaited: has_unproven, count: 0, threshold: NEW_LANE_THRESHOLD };
         for entry in self.lanes.values() {
             let Entry { lane, wait, .. } = &**entry;
             let held_longer_than = |span| lane.flights().filter(|(_, started)| now - *started > span).count();
-            let own_for_quick = held_longer_than(quick.patience);
-            let own_for_new = held_longer_than(new.patience);
+            let own_for_quick = held_longer_than(quick.threshold);
+            let own_for_new = held_longer_than(new.threshold);
             quick.count += own_for_quick;
             new.count += own_for_new;
             if matches!(wait, WaitState::Ready(_)) && lane.left() > 0 {
@@ -162,7 +162,7 @@ impl Workbench {
         match [quick, new].into_iter().find(|slots| slots.is_awaited) {
             Some(slots) => {
                 let excess = slots.count.saturating_sub(self.concurrency / 2);
-                self.rules.limits.slow_response_quota.set(excess, slots.patience);
+                self.rules.limits.slow_response_quota.set(excess, slots.threshold);
             }
             None => self.rules.limits.slow_response_quota.clear(),
         }
