@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::page::{
-    FREE_LINKS, MAX_VALIDATOR, Page, RawCapture, Reader, ReceivedResponse, SitemapRead, public_request, request_bytes,
+use super::exchange::{
+    Exchange, FREE_LINKS, MAX_VALIDATOR, RawCapture, Reader, ReceivedResponse, SitemapRead, public_request, request_bytes,
 };
 use crate::http::conn::{ExchangeEnd, Head, Version, refused_by_proxy};
 use crate::http::cookies::{self, SetCookie};
@@ -20,7 +20,7 @@ use crate::schedule::retry::{self, RetryAfter};
 use crate::time::Time;
 use crate::visit::{Facts, Headers, SiteFile, Visit, Wire};
 
-impl Page {
+impl Exchange {
     /// Builds the visit: first the facts of the exchange, then the content of head and body, if a head arrived.
     pub(super) fn into_visit(self, end: ExchangeEnd, peer: Option<IpAddr>, now: Time) -> Visit {
         let Self { job, rules, started, connected, response, wire } = self;

@@ -15,7 +15,7 @@ use crate::visit::SiteFile;
 
 #[test]
 fn a_waiting_fetch_takes_at_most_248_bytes() {
-    assert!(size_of::<Exchange>() <= 248, "{} bytes", size_of::<Exchange>());
+    assert!(size_of::<FetchState>() <= 248, "{} bytes", size_of::<FetchState>());
 }
 
 #[test]
