@@ -5,11 +5,11 @@
 //! applies the results of fetches.
 
 pub mod carryover;
-pub mod comparison;
 pub mod frontier;
 pub mod job;
 pub mod keeper;
 pub mod lane;
+pub mod page_state;
 pub mod redirects;
 pub mod retry;
 pub mod trap;

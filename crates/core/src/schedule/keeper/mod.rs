@@ -30,7 +30,7 @@ use regex::RegexSet;
 
 use activation::WaitingLanes;
 
-pub use crate::schedule::comparison::{Change, ChangeNote, Changes, Comparison};
+pub use crate::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
 
 use crate::budget::MemoryPart;
 use crate::http::cookies::CookieJar;
