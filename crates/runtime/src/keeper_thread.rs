@@ -206,11 +206,12 @@ fn no_engine(error: std::io::Error) -> Error {
 
 /// The estimated work of a visit for the keeper, in units of one link of average length.
 fn processing_cost(visit: &Visit) -> usize {
-    let listed = match visit.for_keeper.site_file.as_deref() {
+    let listed = match visit.for_keeper.site_file() {
         Some(SiteFile::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
         _ => 0,
     };
-    1 + listed + visit.for_keeper.found.len().max(visit.for_keeper.found.bytes() / LINK_BYTES)
+    let found = visit.for_keeper.found();
+    1 + listed + found.len().max(found.bytes() / LINK_BYTES)
 }
 
 /// The result of [`KeeperLoop::hand_out`].
@@ -496,7 +497,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Visits(visits) => {
                 for visit in visits {
                     let cost = processing_cost(&visit);
-                    self.visits.push(visit.for_keeper.slot.map(|(lane, _)| lane), visit, cost);
+                    self.visits.push(visit.for_keeper.slot().map(|(lane, _)| lane), visit, cost);
                 }
             }
             KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
@@ -570,11 +571,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
-            let bytes = settled.visit.heap_bytes();
-            if let Some(charge) = &mut settled.visit.for_keeper.charge {
-                // Until they are written, the record and the links are also in the buffer of the log.
-                charge.resize(bytes + settled.line.len() * 2 + settled.visit.for_keeper.found.bytes());
-            }
+            // Until they are written, the record and the links are also in the buffer of the log.
+            settled.visit.recharge(settled.line.len() * 2 + settled.visit.for_keeper.found().bytes());
             if settled.visit.is_page() {
                 self.delivered += 1;
                 if self.accepts_links {
@@ -597,7 +595,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
 
     /// Whether the archive has room for a page. If not, the crawl ends now, and the next run fetches the page again.
     fn has_disk_room(&mut self, visit: &Visit, now: Time) -> Result<bool, Error> {
-        let Some((disk, exchange)) = self.disk.as_mut().zip(visit.for_keeper.archive.as_ref()) else { return Ok(true) };
+        let Some((disk, exchange)) = self.disk.as_mut().zip(visit.for_keeper.archive()) else { return Ok(true) };
         let bytes = exchange.bytes() as u64;
         if disk.admit(bytes) {
             return Ok(true);
@@ -674,9 +672,7 @@ mod tests {
         loop {
             match running.keeper.next(Time::ZERO).expect("a frontier in memory does not fail") {
                 Order::Fetch(job) => {
-                    let slot = Some((job.lane, job.slot));
-                    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, Time::ZERO);
-                    visit.for_keeper.slot = slot;
+                    let mut visit = Visit::requested(job, Outcome::Ok, Time::ZERO);
                     visit.facts.status = Some(200);
                     visits.push(Box::new(visit));
                 }

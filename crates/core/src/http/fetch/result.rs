@@ -270,7 +270,7 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
         examined.links.shrink();
         // `judge_links` has counted links beyond the same limit already, so the two numbers are not added.
         let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
-        (visit.findings.links_cut, visit.findings.edges) = (cut, Some(Box::new(examined.links)));
+        (visit.findings.links_cut, visit.for_keeper.edges) = (cut, Some(Box::new(examined.links)));
     }
 }
 

@@ -335,7 +335,7 @@ impl<F: Frontier> Keeper<F> {
                 all.for_each(|(url, kind)| list.push(url.as_str(), kind, false));
                 let list = Box::new(list);
                 visit.findings.all_links = self.rules.with_links.then(|| list.clone());
-                visit.findings.edges = Some(list);
+                visit.for_keeper.edges = Some(list);
                 if sitemap.cut {
                     let cause = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
                     visit.facts.truncated.get_or_insert(cause);
