@@ -94,12 +94,11 @@ impl Workbench {
         let selection = self.select(id, now);
         if !matches!(selection, Selection::Go(..)) {
             // Links may have ended without a request.
-            self.update_lane_counts(id);
+            self.update_lane(id);
         }
         let (link, purpose, addresses) = match selection {
             Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
             Selection::Blocked(until) => {
-                self.request_refill(id);
                 if !until.is_never() {
                     self.enqueue_later(id, until);
                 }

@@ -274,16 +274,11 @@ impl Workbench {
         self.evictable.is_full().then_some(self.evictable.next_eviction)
     }
 
-    /// Updates the counts after a lane changed.
-    pub(super) fn update_lane_counts(&mut self, id: LaneId) {
-        let Some(entry) = self.lanes.get_mut(&id) else { return };
-        let counted = CountedLane::of(&entry.lane);
-        let before = std::mem::replace(&mut entry.counted, counted);
-        self.counts.replace(before, counted);
-        if !counted.is_idle() || before.is_idle() {
-            return;
+    /// Adds a lane that became idle to those that may be evicted.
+    pub(super) fn became_idle(&mut self, id: LaneId) {
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            entry.lane.release_memory();
         }
-        entry.lane.release_memory();
         let idle = &mut self.evictable.idle;
         idle.push_back(id);
         if idle.len() > 2 * self.lanes.len() + 64 {

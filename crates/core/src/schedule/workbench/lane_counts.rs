@@ -27,15 +27,15 @@ struct LaneKind {
 
 impl CountedLane {
     pub fn of(lane: &Lane) -> Self {
-        let is_busy = lane.is_busy();
+        let waiting = u32::try_from(lane.waiting()).unwrap_or(u32::MAX);
+        let in_flight = u16::try_from(lane.in_flight()).unwrap_or(u16::MAX);
+        let is_busy = waiting > 0 || in_flight > 0 || lane.backlog > 0;
         let kind = LaneKind {
             is_idle: !is_busy,
             is_fast: is_busy && lane.is_fast(),
             is_quick: is_busy && lane.pace.is_quick() && lane.pace.delay().is_zero(),
             is_resolving: matches!(lane.addresses, Addresses::Resolving { .. }),
         };
-        let waiting = u32::try_from(lane.waiting()).unwrap_or(u32::MAX);
-        let in_flight = u16::try_from(lane.in_flight()).unwrap_or(u16::MAX);
         Self { waiting, in_flight, kind }
     }
 

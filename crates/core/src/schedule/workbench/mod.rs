@@ -142,6 +142,16 @@ struct Entry {
     woken_by: Option<IpAddr>,
 }
 
+impl Entry {
+    /// Updates the counts after the lane changed. Returns whether the lane became idle.
+    fn update_counts(&mut self, counts: &mut LaneCounts) -> bool {
+        let counted = CountedLane::of(&self.lane);
+        let before = std::mem::replace(&mut self.counted, counted);
+        counts.replace(before, counted);
+        counted.is_idle() && !before.is_idle()
+    }
+}
+
 impl Workbench {
     pub fn new(rules: Arc<Rules>) -> Self {
         Self {

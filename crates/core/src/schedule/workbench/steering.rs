@@ -104,10 +104,11 @@ impl Workbench {
         let mut links = Vec::new();
         let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
         for id in ids {
-            if let Some(entry) = self.lanes.get_mut(&id) {
-                take_links(&mut entry.lane, &mut links);
+            let Some(entry) = self.lanes.get_mut(&id) else { continue };
+            take_links(&mut entry.lane, &mut links);
+            if entry.update_counts(&mut self.counts) {
+                self.became_idle(id);
             }
-            self.update_lane_counts(id);
         }
         links
     }
