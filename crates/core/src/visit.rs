@@ -35,11 +35,16 @@ pub struct Visit {
 }
 
 /// What is known about the HTTP exchange: outcome, status, times, sizes and headers.
+///
+/// Fields that are hidden from the documentation are for the crates of Argiope. Their types are not part of the library.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Facts {
+    /// How the exchange ended.
     pub outcome: Outcome,
+    /// What went wrong, if something did.
     pub error: Option<Failure>,
+    /// The status code; `None` if there was no response.
     pub status: Option<u16>,
     /// The target, if the status is a redirect.
     pub redirect: Option<Url>,
@@ -47,56 +52,78 @@ pub struct Facts {
     pub bytes_wire: u64,
     /// Size of the decoded body.
     pub bytes_body: u64,
+    /// Why the body is incomplete, if it is.
     pub truncated: Option<Truncated>,
+    /// How long each phase took.
     pub timings: Timings,
+    /// When the worker started the job.
+    #[doc(hidden)]
     pub started: Time,
+    /// When the exchange ended.
+    #[doc(hidden)]
     pub ended: Time,
+    /// The IP address that answered.
     pub ip: Option<IpAddr>,
     /// Protocol version, for example `1.1`.
     pub http: Option<&'static str>,
+    /// The header `ETag`; `None` if it is very long.
     pub etag: Option<Box<str>>,
+    /// The header `Last-Modified`; `None` if it is very long.
     pub last_modified: Option<Box<str>>,
     /// The response came over TLS, and the certificate was not verified.
     pub insecure: bool,
     /// Defects of the response that did not prevent reading it.
+    #[doc(hidden)]
     pub defects: ResponseDefects,
     /// The response headers, if records include them.
+    #[doc(hidden)]
     pub headers: Option<Box<Headers>>,
 }
 
 /// The findings of the examination of a page's body.
+///
+/// Fields that are hidden from the documentation are for the crates of Argiope. Their types are not part of the library.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct PageFindings {
+    /// The media type without parameters, such as `text/html`.
     pub content_type: Option<Box<str>>,
+    /// The WHATWG name of the charset in lower case; for text only.
     pub charset: Option<&'static str>,
+    /// The title, with white space collapsed.
     pub title: Option<Box<str>>,
     /// SHA-256 of the decoded body.
     pub digest: Option<[u8; 32]>,
+    /// The canonical URL that the page names.
     pub canonical: Option<Url>,
     /// Language codes, and the address of the page in each language.
     pub hreflang: Vec<(Box<str>, Url)>,
     /// Facts that are recorded for every HTML page.
+    #[doc(hidden)]
     pub facts: Option<Box<PageFacts>>,
+    /// Whether the page has the robots directive `noindex`.
     pub noindex: bool,
+    /// Whether the page has the robots directive `nofollow`.
     pub nofollow: bool,
     /// A limit on links, attributes or size was reached, so links may be missing.
     pub capped: bool,
     /// Number of distinct links that are in scope and may be followed.
     pub links: u32,
-    /// How many of these links were not known before. The keeper fills it in.
+    /// How many of these links were not known before, counted when the page is settled.
     pub new_links: u32,
     /// Links that were rejected, counted by scope rule.
+    #[doc(hidden)]
     pub rejected: Vec<Rejected>,
     /// Links that are not followed, with the reason, if skips are logged.
+    #[doc(hidden)]
     pub skipped: Vec<(Box<str>, &'static str)>,
     /// Every link of the page, if records include them.
+    #[doc(hidden)]
     pub all_links: Option<Box<LinkList>>,
-    /// Every link of the page, for the link graph. The keeper takes it.
-    pub edges: Option<Box<LinkList>>,
     /// Number of links beyond a limit: they are neither followed nor part of the graph.
     pub links_cut: u32,
     /// Extracted fields and text, if the rules request them.
+    #[doc(hidden)]
     pub content: Option<Box<PageContent>>,
 }
 
@@ -104,31 +131,85 @@ pub struct PageFindings {
 #[derive(Debug, Default)]
 pub struct KeeperPart {
     /// The lane and the connection slot to release; `None` if the host was not contacted.
-    pub slot: Option<(LaneId, u16)>,
+    pub(crate) slot: Option<(LaneId, u16)>,
     /// Whether an earlier attempt already contacted the host.
-    pub was_contacted_before: bool,
+    pub(crate) was_contacted_before: bool,
     /// The HTTP version of the host, if the visit shows it.
-    pub http: Option<LaneHttp>,
+    pub(crate) http: Option<LaneHttp>,
     /// How many concurrent streams the host allows on the HTTP/2 connection; `u32::MAX` if it sent no limit. `None` for
     /// HTTP/1.1, and if the host's settings did not arrive.
-    pub streams: Option<u32>,
+    pub(crate) streams: Option<u32>,
     /// How long to wait before the next request, from the header `Retry-After`.
-    pub retry_after: Option<Duration>,
+    pub(crate) retry_after: Option<Duration>,
     /// The end of that wait in seconds since the Unix epoch, if the header gave a date and the response had no `Date`
     /// header to count from.
-    pub retry_at: Option<i64>,
+    pub(crate) retry_at: Option<i64>,
     /// Cookies that the response set.
-    pub set_cookies: Vec<SetCookie>,
+    pub(crate) set_cookies: Vec<SetCookie>,
     /// Links to follow: in scope, not nofollow, distinct.
-    pub found: FollowList,
+    pub(crate) found: FollowList,
+    /// Every link of the page, for the link graph.
+    pub(crate) edges: Option<Box<LinkList>>,
     /// Charges the visit to the memory budget, if it is large.
-    pub charge: Option<crate::budget::BudgetCharge>,
+    pub(crate) charge: Option<crate::budget::BudgetCharge>,
     /// Fingerprint of the text, to recognise near-duplicate pages.
-    pub likeness: Option<Likeness>,
+    pub(crate) likeness: Option<Likeness>,
     /// The exchange encoded for the archive, if there is one.
-    pub archive: Option<Box<WarcExchange>>,
+    pub(crate) archive: Option<Box<WarcExchange>>,
     /// The content of a robots.txt or a sitemap.
-    pub site_file: Option<Box<SiteFile>>,
+    pub(crate) site_file: Option<Box<SiteFile>>,
+}
+
+impl KeeperPart {
+    /// The lane and the connection slot that the visit used; `None` if the host was not contacted.
+    pub fn slot(&self) -> Option<(LaneId, u16)> {
+        self.slot
+    }
+
+    /// How long to wait before the next request, from the header `Retry-After`.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Links to follow: in scope, not nofollow, distinct.
+    pub fn found(&self) -> &FollowList {
+        &self.found
+    }
+
+    /// The exchange encoded for the archive, if there is one.
+    pub fn archive(&self) -> Option<&WarcExchange> {
+        self.archive.as_deref()
+    }
+
+    /// The content of a robots.txt or a sitemap.
+    pub fn site_file(&self) -> Option<&SiteFile> {
+        self.site_file.as_deref()
+    }
+
+    /// Sets the wait that the server demands, for simulated visits.
+    pub fn set_retry_after(&mut self, wait: Option<Duration>) {
+        self.retry_after = wait;
+    }
+
+    /// Sets the links to follow, for simulated visits.
+    pub fn set_found(&mut self, found: FollowList) {
+        self.found = found;
+    }
+
+    /// Sets the content of a site file, for simulated visits.
+    pub fn set_site_file(&mut self, site_file: SiteFile) {
+        self.site_file = Some(Box::new(site_file));
+    }
+
+    /// Sets the fingerprint of the text, for simulated visits.
+    pub fn set_likeness(&mut self, likeness: Option<Likeness>) {
+        self.likeness = likeness;
+    }
+
+    /// The cookies of the response, for simulated visits.
+    pub fn set_cookies_mut(&mut self) -> &mut Vec<SetCookie> {
+        &mut self.set_cookies
+    }
 }
 
 /// Header names and values as text, in order.
@@ -176,11 +257,15 @@ pub enum SiteFile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timings {
+    /// The DNS lookup, if this fetch was the first after it.
     pub dns: Option<Duration>,
+    /// The TCP connection.
     pub connect: Option<Duration>,
+    /// The TLS handshake.
     pub tls: Option<Duration>,
     /// From the start of the fetch to the first byte of the response.
     pub ttfb: Option<Duration>,
+    /// The whole fetch, without the DNS lookup.
     pub total: Option<Duration>,
 }
 
@@ -259,19 +344,32 @@ impl Visit {
         visit
     }
 
+    /// The visit of a job whose host was contacted, with nothing but its outcome.
+    pub fn requested(job: Job, outcome: Outcome, now: Time) -> Self {
+        let (slot, dns) = ((job.lane, job.slot), job.dns());
+        let mut visit = Self::with_outcome(job.link, job.purpose, outcome, now);
+        visit.link.tries = visit.link.tries.saturating_add(1);
+        visit.for_keeper.slot = Some(slot);
+        visit.facts.timings.dns = dns;
+        visit
+    }
+
     /// A job that ended before a response arrived.
     pub fn failed(job: Job, failure: Failure, started: Time, now: Time) -> Self {
-        let refused = matches!(failure.kind, ErrorKind::PrivateAddress | ErrorKind::BlockedPort);
-        let dns = job.dns();
-        let mut visit =
-            Self::with_outcome(job.link, job.purpose, if refused { Outcome::Refused } else { Outcome::Failed }, now);
-        visit.for_keeper.slot = Some((job.lane, job.slot));
+        let is_refused = matches!(failure.kind, ErrorKind::PrivateAddress | ErrorKind::BlockedPort);
+        let mut visit = Self::requested(job, if is_refused { Outcome::Refused } else { Outcome::Failed }, now);
         visit.facts.error = Some(failure);
         visit.facts.started = started;
-        visit.facts.timings.dns = dns;
         visit.facts.timings.total = Some(now - started);
-        visit.link.tries = visit.link.tries.saturating_add(1);
         visit
+    }
+
+    /// Adjusts the memory charge of a large visit to its size now, plus `extra` bytes.
+    pub fn recharge(&mut self, extra: usize) {
+        if let Some(mut charge) = self.for_keeper.charge.take() {
+            charge.resize(self.heap_bytes() + extra);
+            self.for_keeper.charge = Some(charge);
+        }
     }
 
     /// Heap bytes of its larger parts that have no charge of their own. The constants that are added to lengths
@@ -282,7 +380,7 @@ impl Visit {
         let validators = self.facts.etag.as_ref().map_or(0, |text| text.len())
             + self.facts.last_modified.as_ref().map_or(0, |text| text.len());
         let cookies: usize = self.for_keeper.set_cookies.iter().map(SetCookie::weight).sum();
-        let links = [&self.findings.all_links, &self.findings.edges].into_iter().flatten();
+        let links = [&self.findings.all_links, &self.for_keeper.edges].into_iter().flatten();
         let links: usize = links.map(|links| links.heap_bytes()).sum();
         let skipped: usize = self.findings.skipped.iter().map(|(url, _)| url.len() + 40).sum();
         let alternates: usize = self.findings.hreflang.iter().map(|(_, url)| url.as_str().len() + 64).sum();

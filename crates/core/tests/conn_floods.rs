@@ -1,4 +1,5 @@
-//! Endless responses, in reads as from a socket: each must stop at its limit.
+//! Endless or very slow responses, fed in pieces as a socket delivers them. The connection must end each one at its
+//! limit of size or time.
 
 #![allow(
     clippy::disallowed_methods,

@@ -96,11 +96,10 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
                 result.moves += 1;
                 result.last_move = result.last_move.max(moved_at.since(Time::ZERO));
                 let at = moved_at + exhibition.opponent;
-                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, at);
-                visit.for_keeper.slot = Some((job.lane, job.slot));
+                let mut visit = Visit::requested(job, Outcome::Ok, at);
                 visit.facts.started = now;
                 visit.facts.timings.total = Some(at - now);
-                visit.for_keeper.found = next_move(&visit.link, exhibition.moves);
+                visit.for_keeper.set_found(next_move(&visit.link, exhibition.moves));
                 opponent_moves.push(Reverse(PlannedMove { at, number: result.moves, visit: Box::new(visit) }));
                 result.at_once = result.at_once.max(opponent_moves.len());
                 continue;

@@ -36,11 +36,8 @@ fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>,
                 let cookie = job.extras.as_ref().and_then(|extras| extras.cookie.as_ref());
                 let cookie = cookie.map(|cookie| String::from_utf8_lossy(cookie.as_bytes()).into_owned());
                 requests.push((job.link.url.path().to_owned(), cookie.unwrap_or_default()));
-                let slot = Some((job.lane, job.slot));
-                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
-                visit.for_keeper.slot = slot;
+                let mut visit = Visit::requested(job, Outcome::Ok, now);
                 visit.facts.status = Some(200);
-                visit.link.tries += 1;
                 fill_in(&mut visit);
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }
@@ -67,7 +64,7 @@ fn config(paths: &[&str]) -> Config {
 }
 
 fn set_cookie(visit: &mut Visit, line: &str) {
-    visit.for_keeper.set_cookies.extend(SetCookie::parse(line.as_bytes()));
+    visit.for_keeper.set_cookies_mut().extend(SetCookie::parse(line.as_bytes()));
 }
 
 #[test]
@@ -103,7 +100,7 @@ fn a_redirect_to_itself_with_a_new_cookie_is_retried_and_recorded_once() {
     // Setting the same cookie again does not cause a retry, and neither does a redirect beyond the limit.
     let (requests, settled) = crawl(&config(&["/"]), |visit| {
         redirect_twice(visit);
-        visit.for_keeper.set_cookies.clear();
+        visit.for_keeper.set_cookies_mut().clear();
         set_cookie(visit, "same=1");
     });
     assert_eq!((requests.len(), settled), (2, vec![(Outcome::Redirect, 2)]));

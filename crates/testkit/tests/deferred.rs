@@ -42,19 +42,16 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
                 keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
             }
             Order::Fetch(job) => {
-                let slot = Some((job.lane, job.slot));
                 assert!(fetched.insert(job.link.url.as_str().to_owned()), "{} is fetched once", job.link.url);
-                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
-                visit.for_keeper.slot = slot;
+                let mut visit = Visit::requested(job, Outcome::Ok, now);
                 visit.facts.status = Some(200);
-                visit.link.tries += 1;
                 if visit.link.url.as_str() == ROOT {
                     let (link_key, depth, redirects) = (0, 1, 10);
                     let mut found = FollowList::new(link_key, depth, redirects);
                     for link in LINKS {
                         found.push(Url::parse(link).expect("a URL").as_ref(), LinkKind::Anchor);
                     }
-                    visit.for_keeper.found = found;
+                    visit.for_keeper.set_found(found);
                 }
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }

@@ -48,11 +48,8 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
             }
             Order::Fetch(job) => {
                 sent += usize::from(job.link.request.is_some());
-                let slot = Some((job.lane, job.slot));
-                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
-                visit.for_keeper.slot = slot;
+                let mut visit = Visit::requested(job, Outcome::Ok, now);
                 visit.facts.status = Some(200);
-                visit.link.tries += 1;
                 assert!(visit.link.request.is_none() || visit.heap_bytes() >= BODY_BYTES, "the body is charged");
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }

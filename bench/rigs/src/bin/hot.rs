@@ -229,9 +229,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                     bench.resolved(lane, Ok((vec![ips[lane.0 as usize]], Duration::from_secs(300))), now);
                 }
                 Next::Fetch(job) => {
-                    let slot = Some((job.lane, job.slot));
-                    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
-                    visit.for_keeper.slot = slot;
+                    let mut visit = Visit::requested(job, Outcome::Ok, now);
                     visit.facts.status = Some(200);
                     bench.finish(&visit, now);
                     fetched += 1;

@@ -132,7 +132,6 @@ struct Web {
 impl Web {
     /// The result of a job: a page with links.
     fn visit(&mut self, job: Job, now: Time) -> Visit {
-        let slot = Some((job.lane, job.slot));
         let digits: String = job.link.url.host().chars().filter(char::is_ascii_digit).collect();
         let own_host: u64 = digits.parse().unwrap_or(0);
         let redirects = 10;
@@ -154,8 +153,8 @@ impl Web {
             }
         }
         list.shrink();
-        let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
-        (visit.for_keeper.slot, visit.for_keeper.found) = (slot, list);
+        let mut visit = Visit::requested(job, Outcome::Ok, now);
+        visit.for_keeper.set_found(list);
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 20_000);
         visit
     }

@@ -205,7 +205,7 @@ fn robots_url(url: &Url) -> Url {
 
 /// Interprets the response to the request for robots.txt.
 fn interpret(visit: &Visit, agent: &str) -> RobotsFile {
-    let bytes = match visit.for_keeper.site_file.as_deref() {
+    let bytes = match visit.for_keeper.site_file() {
         Some(SiteFile::Robots(bytes)) => bytes.as_slice(),
         Some(SiteFile::Sitemap(..)) | None => &[],
     };

@@ -100,7 +100,7 @@ impl VisitReporter {
         }
         self.report.add(&page);
         if self.keeps_links {
-            let links = visit.for_keeper.found.iter().map(|(url, _)| Backlinks::fingerprint(url));
+            let links = visit.for_keeper.found().iter().map(|(url, _)| Backlinks::fingerprint(url));
             self.report.add_links(page.url, links);
         }
     }
@@ -200,7 +200,7 @@ mod tests {
             let mut found = FollowList::default();
             found.push(gone.url.as_ref(), gone.kind);
             let mut visit = Visit::not_fetched(link, Outcome::Ok, None, Time::ZERO);
-            visit.for_keeper.found = found;
+            visit.for_keeper.set_found(found);
             reporter.report_visit(&visit, b"{}\n");
         }
         let mut broken = Visit::not_fetched(gone, Outcome::HttpError, None, Time::ZERO);

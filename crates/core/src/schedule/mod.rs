@@ -6,12 +6,12 @@
 
 pub mod carryover;
 #[deny(missing_docs)]
-pub mod comparison;
-#[deny(missing_docs)]
 pub mod frontier;
 pub mod job;
 pub mod keeper;
 pub mod lane;
+#[deny(missing_docs)]
+pub mod page_state;
 pub mod redirects;
 pub mod retry;
 pub mod trap;

@@ -28,7 +28,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
 
     /// Whether the archive has room for a page. If not, the crawl ends now, and the next run fetches the page again.
     pub(super) fn has_disk_room(&mut self, visit: &Visit, now: Time) -> Result<bool, Error> {
-        let Some((disk, exchange)) = self.disk.as_mut().zip(visit.for_keeper.archive.as_ref()) else { return Ok(true) };
+        let Some((disk, exchange)) = self.disk.as_mut().zip(visit.for_keeper.archive()) else { return Ok(true) };
         let bytes = exchange.bytes() as u64;
         if disk.admit(bytes) {
             return Ok(true);

@@ -61,7 +61,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Visits(visits) => {
                 for visit in visits {
                     let cost = processing_cost(&visit);
-                    self.visits.push(visit.for_keeper.slot.map(|(lane, _)| lane), visit, cost);
+                    self.visits.push(visit.for_keeper.slot().map(|(lane, _)| lane), visit, cost);
                 }
             }
             KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
@@ -134,9 +134,10 @@ impl<F: CommitFrontier> KeeperLoop<F> {
 
 /// The estimated work of a visit for the keeper, in units of one link of average length.
 fn processing_cost(visit: &Visit) -> usize {
-    let listed = match visit.for_keeper.site_file.as_deref() {
+    let listed = match visit.for_keeper.site_file() {
         Some(SiteFile::Sitemap(sitemap, _)) => sitemap.entries.len() + sitemap.children.len(),
         _ => 0,
     };
-    1 + listed + visit.for_keeper.found.len().max(visit.for_keeper.found.bytes() / LINK_BYTES)
+    let found = visit.for_keeper.found();
+    1 + listed + found.len().max(found.bytes() / LINK_BYTES)
 }

@@ -197,11 +197,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     pub(super) fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
-            let bytes = settled.visit.heap_bytes();
-            if let Some(charge) = &mut settled.visit.for_keeper.charge {
-                // Until they are written, the record and the links are also in the buffer of the log.
-                charge.resize(bytes + settled.line.len() * 2 + settled.visit.for_keeper.found.bytes());
-            }
+            // Until they are written, the record and the links are also in the buffer of the log.
+            settled.visit.recharge(settled.line.len() * 2 + settled.visit.for_keeper.found().bytes());
             if settled.visit.is_page() {
                 self.delivered += 1;
                 if self.accepts_links {

@@ -38,9 +38,7 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
     loop {
         match running.keeper.next(Time::ZERO).expect("a frontier in memory does not fail") {
             Order::Fetch(job) => {
-                let slot = Some((job.lane, job.slot));
-                let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, Time::ZERO);
-                visit.for_keeper.slot = slot;
+                let mut visit = Visit::requested(job, Outcome::Ok, Time::ZERO);
                 visit.facts.status = Some(200);
                 visits.push(Box::new(visit));
             }

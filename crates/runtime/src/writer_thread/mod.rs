@@ -257,7 +257,7 @@ impl CommitQueue {
                     *self.lengths.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
                 // The rest of the visit, mostly links.
-                self.bytes += settled.visit.for_keeper.found.bytes();
+                self.bytes += settled.visit.for_keeper.found().bytes();
                 &settled.line
             }
         };

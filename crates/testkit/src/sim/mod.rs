@@ -340,17 +340,13 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
         visit.facts.ip = reply.ip;
         return visit;
     }
-    let (slot, dns) = (Some((job.lane, job.slot)), job.dns());
-    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, end);
-    visit.link.tries = visit.link.tries.saturating_add(1);
-    visit.for_keeper.slot = slot;
+    let mut visit = Visit::requested(job, Outcome::Ok, end);
     visit.facts.started = start;
     visit.facts.status = Some(200);
     visit.facts.ip = reply.ip;
     visit.facts.http = Some("1.1");
     visit.facts.bytes_wire = reply.bytes;
-    visit.for_keeper.retry_after = reply.retry_after;
-    visit.facts.timings.dns = dns;
+    visit.for_keeper.set_retry_after(reply.retry_after);
     visit.facts.timings.ttfb = Some(reply.after);
     visit.facts.timings.total = Some(reply.after);
     // No page of a simulated web has a nofollow directive.
@@ -360,13 +356,11 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
         SimResponse::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
-            visit.for_keeper.likeness = reader.finish();
+            visit.for_keeper.set_likeness(reader.finish());
             follow::judge_links(&mut visit, &links, nofollow, rules);
         }
-        SimResponse::Robots(bytes) => visit.for_keeper.site_file = Some(Box::new(SiteFile::Robots(bytes))),
-        SimResponse::Sitemap(map) => {
-            visit.for_keeper.site_file = Some(Box::new(SiteFile::Sitemap(map, rules.budget.hold())))
-        }
+        SimResponse::Robots(bytes) => visit.for_keeper.set_site_file(SiteFile::Robots(bytes)),
+        SimResponse::Sitemap(map) => visit.for_keeper.set_site_file(SiteFile::Sitemap(map, rules.budget.hold())),
         SimResponse::Status(status) => {
             visit.facts.status = Some(status);
             visit.facts.outcome = if (200..300).contains(&status) { Outcome::Ok } else { Outcome::HttpError };

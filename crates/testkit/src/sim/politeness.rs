@@ -193,10 +193,10 @@ impl PolitenessChecker {
             }
         }
         if let Some(429 | 503) = visit.facts.status {
-            pause = pause.max(visit.for_keeper.retry_after.map_or(wait, |delay| delay.min(MAX_RETRY_AFTER)));
+            pause = pause.max(visit.for_keeper.retry_after().map_or(wait, |delay| delay.min(MAX_RETRY_AFTER)));
         }
         host.not_before = host.not_before.max(now + pause);
-        let retry_after = visit.for_keeper.retry_after.map(|delay| delay.min(MAX_RETRY_AFTER));
+        let retry_after = visit.for_keeper.retry_after().map(|delay| delay.min(MAX_RETRY_AFTER));
         // Doubled with each attempt, at most 16 times, so that the shift does not overflow.
         let backoff = wait.saturating_mul(1 << u32::from(visit.link.tries.clamp(1, 17) - 1));
         if !matches!(visit.purpose, Purpose::Robots(_)) {
@@ -209,7 +209,7 @@ impl PolitenessChecker {
 
     /// Stores the rules of a robots.txt that was fetched.
     fn record_robots(&mut self, origin: &Origin, visit: &Visit, now: Time) {
-        let robots = match (visit.for_keeper.site_file.as_deref(), visit.facts.status) {
+        let robots = match (visit.for_keeper.site_file(), visit.facts.status) {
             (Some(SiteFile::Robots(bytes)), _) => Robots::parse(bytes, &self.rules.agent_token),
             // Any 4xx but 429 means that there are no rules.
             (_, Some(400..=428 | 430..=499)) => Robots::default(),

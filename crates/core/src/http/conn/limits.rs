@@ -19,15 +19,15 @@ pub struct SlowResponseQuota(Arc<QuotaState>);
 struct QuotaState {
     responses: AtomicUsize,
     /// Responses whose first byte arrived less than this many microseconds ago are not closed.
-    patience: AtomicU64,
+    min_age: AtomicU64,
     /// How many responses without a first byte must be closed.
     silent: AtomicUsize,
 }
 
 impl SlowResponseQuota {
-    /// Sets how many slow responses must be closed, of those whose first byte arrived at least `patience` ago.
-    pub fn set(&self, responses: usize, patience: Duration) {
-        self.0.patience.store(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// Sets how many slow responses must be closed, of those whose first byte arrived at least `min_age` ago.
+    pub fn set(&self, responses: usize, min_age: Duration) {
+        self.0.min_age.store(u64::try_from(min_age.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.0.responses.store(responses, Ordering::Relaxed);
     }
 
@@ -42,11 +42,10 @@ impl SlowResponseQuota {
         self.0.silent.store(0, Ordering::Relaxed);
     }
 
-    /// Whether slow responses must be closed, and the patience has passed for a response whose first byte arrived `age`
-    /// ago.
+    /// Whether slow responses must be closed, and a response whose first byte arrived `age` ago is old enough.
     pub(crate) fn applies_to(&self, age: Duration) -> bool {
         self.0.responses.load(Ordering::Relaxed) > 0
-            && age.as_micros() >= u128::from(self.0.patience.load(Ordering::Relaxed))
+            && age.as_micros() >= u128::from(self.0.min_age.load(Ordering::Relaxed))
     }
 
     /// Called for a slow response whose first byte arrived `age` ago. Returns whether it must be closed. If so,

@@ -6,13 +6,13 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `page` | the state of one response, shared with the streams of HTTP/2 |
+//! | `exchange` | one job and its response, shared with the streams of HTTP/2 |
 //! | `result` | the visit that an exchange results in |
 //!
 //! Invariant: a waiting fetch owns no read buffer. A body is examined as it arrives, and buffered only if an output
 //! needs it.
 
-mod page;
+mod exchange;
 mod result;
 
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use crate::schedule::job::{Job, LaneHttp};
 use crate::time::Time;
 use crate::visit::Visit;
 
-pub(crate) use page::FREE_HEAD;
-pub(super) use page::Page;
+pub(super) use exchange::Exchange;
+pub(crate) use exchange::FREE_HEAD;
 #[cfg(test)]
-pub(crate) use page::{MAX_ATTRIBUTES, MAX_VALIDATOR};
+pub(crate) use exchange::{MAX_ATTRIBUTES, MAX_VALIDATOR};
 
 /// One job on one connection. It is only a pointer, because an engine holds and moves thousands of fetches.
-pub struct Fetch(Box<Exchange>);
+pub struct Fetch(Box<FetchState>);
 
-struct Exchange {
+struct FetchState {
     conn: Conn,
-    page: Page,
+    exchange: Exchange,
 }
 
 /// The result of a fetch.
@@ -60,35 +60,35 @@ pub struct FetchStart {
 impl Fetch {
     /// Starts a request for the job's link on a connection.
     pub fn new(job: Box<Job>, conn: Conn, rules: Arc<Rules>, start: FetchStart, now: Time) -> Self {
-        Self::begin(Page::new(job, rules, start), conn, now)
+        Self::begin(Exchange::new(job, rules, start), conn, now)
     }
 
-    /// Starts the request of a page on a connection.
-    pub(super) fn begin(page: Page, mut conn: Conn, now: Time) -> Self {
-        let mut request = page.request();
-        request.extend_from_slice(page.request_body());
-        conn.request(request, page.deadline(), now);
-        if let Some(failure) = page.refusal(now) {
+    /// Starts the request of an exchange on a connection.
+    pub(super) fn begin(exchange: Exchange, mut conn: Conn, now: Time) -> Self {
+        let mut request = exchange.request();
+        request.extend_from_slice(exchange.request_body());
+        conn.request(request, exchange.deadline(), now);
+        if let Some(failure) = exchange.refusal(now) {
             conn.refuse(failure);
         }
-        Self(Box::new(Exchange { conn, page }))
+        Self(Box::new(FetchState { conn, exchange }))
     }
 
     pub fn step(&mut self) -> Step<'_> {
-        let Exchange { conn, page } = &mut *self.0;
+        let FetchState { conn, exchange } = &mut *self.0;
         // The links of a complete page wait for memory before the visit is built.
-        if matches!(conn.step(), Step::Done) && !page.reserve_links() {
+        if matches!(conn.step(), Step::Done) && !exchange.reserve_links() {
             return Step::Pause;
         }
         conn.step()
     }
 
     pub fn wrote(&mut self, count: usize, now: Time) {
-        self.catching_panics(|conn, page| {
+        self.catching_panics(|conn, exchange| {
             let was_sending = conn.is_sending();
             conn.wrote(count, now);
             if was_sending && !conn.is_sending() {
-                page.job().report_sent(now);
+                exchange.job().report_sent(now);
             }
         });
     }
@@ -101,33 +101,33 @@ impl Fetch {
     /// Processes bytes until the decode slice is used up (see [`Conn::feed_some`]), and keeps the rest for
     /// [`Fetch::resume`].
     fn feed_slice(&mut self, bytes: &[u8], now: Time) {
-        self.catching_panics(|conn, page| {
-            let used = conn.feed_some(bytes, now, page);
+        self.catching_panics(|conn, exchange| {
+            let used = conn.feed_some(bytes, now, exchange);
             let rest = bytes.get(used..).unwrap_or_default();
             if !rest.is_empty() || conn.has_more() {
-                page.set_rest(rest);
+                exchange.set_rest(rest);
             }
         });
     }
 
     /// True if the fetch paused only to yield to other fetches and can continue at once.
     pub fn is_yielding(&self) -> bool {
-        self.0.page.has_rest() && !self.0.conn.awaits_memory()
+        self.0.exchange.has_rest() && !self.0.conn.awaits_memory()
     }
 
     /// The host closed its side of the connection.
     pub fn closed(&mut self, now: Time) {
-        self.catching_panics(|conn, page| conn.closed(now, page));
+        self.catching_panics(|conn, exchange| conn.closed(now, exchange));
     }
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
-        self.catching_panics(|conn, page| conn.broke(failure, page));
+        self.catching_panics(|conn, exchange| conn.broke(failure, exchange));
     }
 
-    fn catching_panics(&mut self, process: impl FnOnce(&mut Conn, &mut Page)) {
-        let Exchange { conn, page } = &mut *self.0;
-        page.catching_panics(conn, process);
+    fn catching_panics(&mut self, process: impl FnOnce(&mut Conn, &mut Exchange)) {
+        let FetchState { conn, exchange } = &mut *self.0;
+        exchange.catching_panics(conn, process);
     }
 
     /// When to call [`Fetch::expire`] if nothing else happens before.
@@ -136,13 +136,13 @@ impl Fetch {
     }
 
     pub fn expire(&mut self, now: Time) {
-        self.catching_panics(|conn, page| conn.expire(now, page));
+        self.catching_panics(|conn, exchange| conn.expire(now, exchange));
     }
 
     /// Continues after [`Step::Pause`] with kept input, and resumes reading if the budget has room. Returns whether
     /// reading is resumed.
     pub fn resume(&mut self, now: Time) -> bool {
-        if let Some(rest) = self.0.page.take_rest() {
+        if let Some(rest) = self.0.exchange.take_rest() {
             self.0.conn.set_paused(false, now);
             self.feed_slice(&rest, now);
         }
@@ -153,25 +153,25 @@ impl Fetch {
     /// reading continues.
     fn update_pause(&mut self, now: Time) -> bool {
         let is_yielding = self.is_yielding();
-        let Exchange { conn, page } = &mut *self.0;
-        let may_read = !is_yielding && page.may_read(conn);
+        let FetchState { conn, exchange } = &mut *self.0;
+        let may_read = !is_yielding && exchange.may_read(conn);
         conn.set_paused(!may_read, now);
         may_read
     }
 
     pub fn job(&self) -> &Job {
-        self.0.page.job()
+        self.0.exchange.job()
     }
 
     /// Returns the result, after [`Step::Done`].
     pub fn finish(self, now: Time) -> Finished {
-        let Exchange { mut conn, page } = *self.0;
+        let FetchState { mut conn, exchange } = *self.0;
         let end = conn.end();
-        if end.stale && end.failure.is_some() && !page.has_response() && page.job().link.is_repeatable() {
-            return Finished::Retry(page.into_job());
+        if end.stale && end.failure.is_some() && !exchange.has_response() && exchange.job().link.is_repeatable() {
+            return Finished::Retry(exchange.into_job());
         }
-        let (reusable, peer, http) = (end.reusable, conn.peer, page.job().http);
-        let mut visit = page.finish(end, peer, conn.is_tls(), || conn.tls_info(), now);
+        let (reusable, peer, http) = (end.reusable, conn.peer, exchange.job().http);
+        let mut visit = exchange.finish(end, peer, conn.is_tls(), || conn.tls_info(), now);
         // Only HTTP/1.1 was used. A host that requires it keeps that mark.
         visit.for_keeper.http = Some(if http == LaneHttp::Http1Only { http } else { LaneHttp::Serial });
         Finished::Visit(visit, reusable.then(|| Box::new(conn)))

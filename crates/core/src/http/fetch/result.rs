@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
-use super::page::{
-    FREE_LINKS, MAX_VALIDATOR, Page, RawCapture, Reader, ReceivedResponse, SitemapRead, public_request, request_bytes,
+use super::exchange::{
+    Exchange, FREE_LINKS, MAX_VALIDATOR, RawCapture, Reader, ReceivedResponse, SitemapRead, public_request,
+    request_bytes,
 };
+use crate::budget::BudgetCharge;
 use crate::http::conn::{ExchangeEnd, Head, Version, refused_by_proxy};
 use crate::http::cookies::{self, SetCookie};
 use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -20,11 +22,24 @@ use crate::schedule::retry::{self, RetryAfter};
 use crate::time::Time;
 use crate::visit::{Facts, Headers, SiteFile, Visit, Wire};
 
-impl Page {
-    /// Builds the visit: first the facts of the exchange, then the content of head and body, if a head arrived.
+/// Who sent the response.
+enum ResponseSource {
+    /// No response arrived.
+    None,
+    /// The proxy, which refused the request.
+    Proxy,
+    Host {
+        /// The value of `WARC-Truncated`, for an archive.
+        truncation: Option<&'static str>,
+        /// The memory charge for a long head and for the links of the page.
+        findings_charge: BudgetCharge,
+    },
+}
+
+impl Exchange {
+    /// Builds the visit: decides it, then archives the exchange, then charges the visit to the budget.
     pub(super) fn into_visit(self, end: ExchangeEnd, peer: Option<IpAddr>, now: Time) -> Visit {
         let Self { job, rules, started, connected, response, wire } = self;
-        let is_http2 = end.is_http2;
         let wire = wire.map(|capture| {
             let RawCapture { bytes, charge } = *capture;
             let head = response.as_ref().map_or(0, |response| response.head.raw().len());
@@ -32,66 +47,109 @@ impl Page {
             Wire { request, response: bytes, head, tls_info: None, charge }
         });
         let public_request = if rules.archive { public_request(&job, &rules).to_bytes() } else { Vec::new() };
-        let dns = job.dns();
         let is_conditional = job.extras.as_ref().is_some_and(|extras| extras.conditional.is_some());
         let wall = job.extras.as_ref().map_or(WallClock::default(), |extras| extras.wall);
-        let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Failed, now);
-        visit.link.tries = visit.link.tries.saturating_add(1);
-        visit.for_keeper.slot = Some((job.lane, job.slot));
+        let is_http2 = end.is_http2;
+        let mut visit = Visit::requested(*job, Outcome::Failed, now);
         visit.facts.ip = peer;
-        visit.facts.timings.dns = dns;
         copy_end(&mut visit.facts, end, started, connected, now);
-        let Some(response) = response else {
-            visit.wire = wire.filter(|_| rules.keep_wire).map(Box::new);
-            return visit;
+        let source = match response {
+            Some(response) => decide(&mut visit, *response, is_http2, is_conditional, &rules),
+            None => ResponseSource::None,
         };
-        let ReceivedResponse { head, reader, body, mut findings_charge, is_body_refused, hook_panic, .. } = *response;
-        if is_body_refused {
-            visit.facts.truncated = visit.facts.truncated.or(Some(Truncated::Hook));
-            visit.findings.content_type =
-                head.get("content-type").and_then(examine::MediaType::parse).map(|declared| declared.essence);
+        if let (ResponseSource::Host { truncation, .. }, Some(wire)) =
+            (&source, wire.as_ref().filter(|_| rules.archive))
+        {
+            archive(&mut visit, &public_request, wire, *truncation, wall, &rules);
         }
-        if let Some(panic) = hook_panic {
-            visit.facts.error.get_or_insert(panic);
-        }
-        let is_from_host = copy_head(&mut visit, &head, &rules);
-        if is_http2 {
-            visit.facts.http = Some("2");
-        }
-        if !is_from_host {
-            return visit;
-        }
-        // A 2xx body that failed without being truncated is unusable even up to the failure. An archive keeps it
-        // anyway.
-        let facts = &mut visit.facts;
-        let is_unusable = (200..300).contains(&head.status) && facts.error.is_some() && facts.truncated.is_none();
-        if !is_unusable {
-            if head.status == 206 && !is_whole_range(head.get("content-range")) {
-                // The request had no Range header. The response is complete, but it is only a part of the page.
-                facts.truncated = facts.truncated.or(Some(Truncated::Length));
-            }
-            copy_body(&mut visit, &head, reader, &rules);
-            read_content(&mut visit, &head, body, &rules);
-        }
-        if let Some(wire) = wire {
-            visit.for_keeper.archive =
-                rules.archive.then(|| Box::new(archived(&visit, &public_request, &wire, wall, &rules)));
-            visit.wire = rules.keep_wire.then(|| Box::new(wire));
-        }
-        if !is_unusable {
-            visit.facts.outcome = outcome(&mut visit, &head, is_conditional, &rules);
-        }
-        // A closure of the user panicked: links or the body may be missing.
-        if visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Hook) {
-            visit.facts.outcome = Outcome::Failed;
-        }
-        // A large visit stays charged until the keeper drops it.
-        let bytes = visit.heap_bytes();
-        if bytes > FREE_LINKS {
-            findings_charge.resize(bytes);
-            visit.for_keeper.charge = Some(findings_charge);
+        let is_from_proxy = matches!(source, ResponseSource::Proxy);
+        visit.wire = wire.filter(|_| rules.keep_wire && !is_from_proxy).map(Box::new);
+        if let ResponseSource::Host { findings_charge, .. } = source {
+            charge(&mut visit, findings_charge);
         }
         visit
+    }
+}
+
+/// Decides the outcome, facts and findings of a visit that got a response.
+fn decide(
+    visit: &mut Visit,
+    response: ReceivedResponse,
+    is_http2: bool,
+    is_conditional: bool,
+    rules: &Rules,
+) -> ResponseSource {
+    let ReceivedResponse { head, reader, body, findings_charge, is_body_refused, hook_panic, .. } = response;
+    if is_body_refused {
+        visit.facts.truncated = visit.facts.truncated.or(Some(Truncated::Hook));
+        visit.findings.content_type =
+            head.get("content-type").and_then(examine::MediaType::parse).map(|declared| declared.essence);
+    }
+    if let Some(panic) = hook_panic {
+        visit.facts.error.get_or_insert(panic);
+    }
+    let is_from_host = copy_head(visit, &head, rules);
+    if is_http2 {
+        visit.facts.http = Some("2");
+    }
+    if !is_from_host {
+        return ResponseSource::Proxy;
+    }
+    // A 2xx body that failed without being truncated is unusable even up to the failure. An archive keeps it anyway.
+    let facts = &mut visit.facts;
+    let is_unusable = (200..300).contains(&head.status) && facts.error.is_some() && facts.truncated.is_none();
+    if !is_unusable && head.status == 206 && !is_whole_range(head.get("content-range")) {
+        // The request had no Range header. The response is complete, but it is only a part of the page.
+        facts.truncated = facts.truncated.or(Some(Truncated::Length));
+    }
+    // Later errors, such as a redirect to an invalid URL, do not shorten the response.
+    let truncation = warc::truncation(facts.truncated, facts.error.as_ref().map(|error| error.kind));
+    if !is_unusable {
+        copy_body(visit, &head, reader, rules);
+        read_content(visit, &head, body, rules);
+        visit.facts.outcome = outcome(visit, &head, is_conditional, rules);
+    }
+    // A closure of the user panicked: links or the body may be missing.
+    if visit.facts.error.as_ref().is_some_and(|failure| failure.kind == ErrorKind::Hook) {
+        visit.facts.outcome = Outcome::Failed;
+    }
+    ResponseSource::Host { truncation, findings_charge }
+}
+
+/// Encodes the exchange for the archive.
+fn archive(
+    visit: &mut Visit,
+    request: &[u8],
+    wire: &Wire,
+    truncated: Option<&'static str>,
+    wall: WallClock,
+    rules: &Rules,
+) {
+    let (head, payload) = wire.parts();
+    let source = warc::WarcSource {
+        url: visit.link.url.as_ref(),
+        date: wall.text(visit.facts.started),
+        ip: visit.facts.ip,
+        request,
+        request_has_body: visit.link.request.as_ref().is_some_and(|request| !request.body.is_empty()),
+        request_identity: visit.link.request_identity(rules.fingerprint_key),
+        head,
+        payload,
+        truncated,
+        digest: visit.findings.digest,
+        key: rules.fingerprint_key,
+        compression: rules.archive_compression,
+        is_http2: visit.facts.http == Some("2"),
+    };
+    visit.for_keeper.archive = Some(Box::new(warc::WarcExchange::encode(&source, rules.budget.hold())));
+}
+
+/// Charges a large visit to the budget until the keeper drops it.
+fn charge(visit: &mut Visit, mut charge: BudgetCharge) {
+    let bytes = visit.heap_bytes();
+    if bytes > FREE_LINKS {
+        charge.resize(bytes);
+        visit.for_keeper.charge = Some(charge);
     }
 }
 
@@ -181,27 +239,6 @@ fn read_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rul
     visit.findings.content = content;
 }
 
-/// Encodes the exchange for the archive.
-fn archived(visit: &Visit, request: &[u8], wire: &Wire, wall: WallClock, rules: &Rules) -> warc::WarcExchange {
-    let (head, payload) = wire.parts();
-    let source = warc::WarcSource {
-        url: visit.link.url.as_ref(),
-        date: wall.text(visit.facts.started),
-        ip: visit.facts.ip,
-        request,
-        request_has_body: visit.link.request.as_ref().is_some_and(|request| !request.body.is_empty()),
-        request_identity: visit.link.request_identity(rules.fingerprint_key),
-        head,
-        payload,
-        truncated: warc::truncation(visit.facts.truncated, visit.facts.error.as_ref().map(|error| error.kind)),
-        digest: visit.findings.digest,
-        key: rules.fingerprint_key,
-        compression: rules.archive_compression,
-        is_http2: visit.facts.http == Some("2"),
-    };
-    warc::WarcExchange::encode(&source, rules.budget.hold())
-}
-
 /// The values of `Location` that are not empty.
 fn locations(head: &Head) -> impl Iterator<Item = &[u8]> {
     head.get_all("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty())
@@ -270,7 +307,7 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
         examined.links.shrink();
         // `judge_links` has counted links beyond the same limit already, so the two numbers are not added.
         let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
-        (visit.findings.links_cut, visit.findings.edges) = (cut, Some(Box::new(examined.links)));
+        (visit.findings.links_cut, visit.for_keeper.edges) = (cut, Some(Box::new(examined.links)));
     }
 }
 

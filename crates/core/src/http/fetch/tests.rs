@@ -1,11 +1,14 @@
 //! Tests of fetches.
 
+use std::io::Read as _;
 use std::net::IpAddr;
 
 use super::result::is_whole_range;
 use super::*;
 use crate::http::conn::Limits;
 use crate::outcome::{ErrorKind, Outcome};
+use crate::output::warc::ArchiveLayout;
+use crate::page::follow::{LinkFilter, PageLink};
 use crate::page::link::Link;
 use crate::page::url::Url;
 use crate::rules::{Config, RuleValues};
@@ -15,7 +18,7 @@ use crate::visit::SiteFile;
 
 #[test]
 fn a_waiting_fetch_takes_at_most_248_bytes() {
-    assert!(size_of::<Exchange>() <= 248, "{} bytes", size_of::<Exchange>());
+    assert!(size_of::<FetchState>() <= 248, "{} bytes", size_of::<FetchState>());
 }
 
 #[test]
@@ -242,4 +245,35 @@ fn a_list_of_16_kib_of_links_is_charged() {
     assert!(held >= 16 << 10, "hundreds of such pages may be in flight: {held} bytes charged");
     drop(page);
     assert_eq!(budget.response_bytes(), 0);
+}
+
+#[test]
+fn errors_after_a_complete_response_do_not_mark_it_as_truncated_in_the_archive() {
+    #[derive(Debug)]
+    struct PanickingFilter;
+
+    impl LinkFilter for PanickingFilter {
+        fn follows(&self, _: &PageLink<'_>) -> bool {
+            panic!("a fault of the user")
+        }
+    }
+
+    let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 19\r\n\r\n<a href=/a>link</a>";
+    let redirect = "HTTP/1.1 302 Found\r\nLocation: http://[\r\nContent-Length: 0\r\n\r\n";
+    for (response, kind) in [(page, ErrorKind::Hook), (redirect, ErrorKind::RedirectInvalid)] {
+        let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
+        let mut layout = ArchiveLayout::new(&config.compile(1).expect("valid settings"));
+        let mut fetch = fetch("http://h/", Purpose::Page, |rules| {
+            rules.archive = true;
+            rules.link_filter = Some(Arc::new(PanickingFilter));
+        });
+        feed_in_slices(&mut fetch, response.as_bytes());
+        let Finished::Visit(visit, _) = fetch.finish(Time::ZERO) else { panic!("a visit") };
+        assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(kind));
+        let exchange = visit.for_keeper.archive.expect("the exchange is archived");
+        let (_, chunk) = layout.place(*exchange, None);
+        let mut records = String::new();
+        flate2::bufread::MultiGzDecoder::new(&chunk.bytes[..]).read_to_string(&mut records).expect("gzip members");
+        assert!(records.contains("WARC-Type: response") && !records.contains("WARC-Truncated"), "{records}");
+    }
 }

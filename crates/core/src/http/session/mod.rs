@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::conn::{Conn, Step, Tunnel};
-use crate::http::fetch::{Fetch, FetchStart, Finished, Page};
+use crate::http::fetch::{Exchange, Fetch, FetchStart, Finished};
 use crate::http::race::Race;
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::{HttpVersion, Rules};
@@ -183,7 +183,7 @@ impl Session {
                 return Ok(());
             }
             State::Http2(streams) if is_same_key && streams.free_capacity() > 0 => {
-                streams.begin(Page::new(job, Arc::clone(rules), start), now);
+                streams.begin(Exchange::new(job, Arc::clone(rules), start), now);
                 return Ok(());
             }
             _ => {}
@@ -236,21 +236,21 @@ impl Session {
         let State::Undecided(undecided) = &self.0 else { return };
         let Some(decision) = undecided.decision() else { return };
         let State::Undecided(undecided) = std::mem::replace(&mut self.0, State::Closed) else { return };
-        let Undecided { conn, page, queue, rest, slot, key, .. } = *undecided;
+        let Undecided { conn, exchange, queue, rest, slot, key, .. } = *undecided;
         // The failure of the first job was returned: the session stays closed.
-        let Some(mut page) = page else { return };
+        let Some(mut exchange) = exchange else { return };
         if decision == Decision::Http1 {
-            page.set_http(LaneHttp::Serial);
+            exchange.set_http(LaneHttp::Serial);
         }
         self.0 = match decision {
-            Decision::Http1 => State::Busy(Fetch::begin(page, conn, now)),
+            Decision::Http1 => State::Busy(Fetch::begin(exchange, conn, now)),
             Decision::Http2 => {
-                let mut streams = Streams::new(conn, page.rules(), (slot, key), now);
-                streams.begin(page, now);
-                for mut page in queue {
+                let mut streams = Streams::new(conn, exchange.rules(), (slot, key), now);
+                streams.begin(exchange, now);
+                for mut exchange in queue {
                     // Its times do not include the wait for the handshake.
-                    page.restart(now);
-                    streams.begin(page, now);
+                    exchange.restart(now);
+                    streams.begin(exchange, now);
                 }
                 State::Http2(Box::new(streams))
             }
@@ -302,7 +302,7 @@ impl Session {
     pub fn closed(&mut self, now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.closed(now),
-            State::Undecided(undecided) => undecided.with_page(|conn, page| conn.closed(now, page)),
+            State::Undecided(undecided) => undecided.with_exchange(|conn, exchange| conn.closed(now, exchange)),
             State::Http2(streams) => streams.closed(now),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
@@ -312,7 +312,7 @@ impl Session {
     pub fn broke(&mut self, failure: Failure) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.broke(failure),
-            State::Undecided(undecided) => undecided.with_page(|conn, page| conn.broke(failure, page)),
+            State::Undecided(undecided) => undecided.with_exchange(|conn, exchange| conn.broke(failure, exchange)),
             State::Http2(streams) => streams.broke(&failure),
             State::Idle(_) | State::Closed => self.0 = State::Closed,
         }
@@ -332,7 +332,7 @@ impl Session {
     pub fn expire(&mut self, now: Time) {
         match &mut self.0 {
             State::Busy(fetch) => fetch.expire(now),
-            State::Undecided(undecided) => undecided.with_page(|conn, page| conn.expire(now, page)),
+            State::Undecided(undecided) => undecided.with_exchange(|conn, exchange| conn.expire(now, exchange)),
             State::Http2(streams) => streams.expire(now),
             State::Idle(idle) if now < idle.expires => {}
             State::Idle(_) | State::Closed => self.0 = State::Closed,

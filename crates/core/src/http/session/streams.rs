@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::budget::BudgetCharge;
 use crate::http::conn::{Conn, Limits, Receiver as _, Step, Tls};
-use crate::http::fetch::Page;
+use crate::http::fetch::Exchange;
 use crate::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::{HttpVersion, Rules};
@@ -79,7 +79,7 @@ struct StreamTable {
 struct Stream {
     /// Parses the response. It has no socket; the data of the stream is fed to it.
     conn: Conn,
-    page: Page,
+    exchange: Exchange,
     /// The stream does not consume data for now.
     is_paused: bool,
     /// The limit on the body, if it is not the usual one, was passed to the HTTP/2 connection.
@@ -122,25 +122,25 @@ impl Streams {
         }
     }
 
-    /// Sends the request of a page on a new stream.
-    pub(super) fn begin(&mut self, page: Page, now: Time) {
+    /// Sends the request of an exchange on a new stream.
+    pub(super) fn begin(&mut self, exchange: Exchange, now: Time) {
         let mut conn = Conn::plain(Arc::clone(&self.limits), now);
         conn.peer = self.peer;
-        start_timeouts(&mut conn, &page, now);
+        start_timeouts(&mut conn, &exchange, now);
         // The request must not be sent at all.
-        if let Some(failure) = page.refusal(now) {
+        if let Some(failure) = exchange.refusal(now) {
             conn.refuse(failure);
         }
         let is_refused = conn.step() == Step::Done;
         let request = H2Request {
-            block: request_block(page.job().link.url.is_https(), &page.request()),
-            body: page.request_body().into(),
-            is_repeatable: page.job().link.is_repeatable(),
+            block: request_block(exchange.job().link.url.is_https(), &exchange.request()),
+            body: exchange.request_body().into(),
+            is_repeatable: exchange.job().link.is_repeatable(),
         };
-        let may_fall_back = page.rules().http == HttpVersion::Auto;
+        let may_fall_back = exchange.rules().http == HttpVersion::Auto;
         let key = self.streams.insert(Stream {
             conn,
-            page,
+            exchange,
             is_paused: false,
             is_limit_set: false,
             is_waiting: false,
@@ -208,7 +208,7 @@ impl Streams {
     /// Whether the memory budget allows to read more. One response at a time may exceed the budget. If it belongs to
     /// this connection, the connection must be read, so that the response can finish.
     fn may_read(&mut self) -> bool {
-        self.h2.may_read() || self.streams.iter().any(|stream| stream.page.has_overdraft())
+        self.h2.may_read() || self.streams.iter().any(|stream| stream.exchange.has_overdraft())
     }
 
     /// How long [`Step::Pause`] lasts.
@@ -240,9 +240,9 @@ impl Streams {
                 let is_waiting = h2.is_waiting(*key);
                 if let Some(stream) = streams.get(*key).filter(|_| !is_waiting) {
                     if std::mem::take(&mut stream.is_waiting) {
-                        start_timeouts(&mut stream.conn, &stream.page, now);
+                        start_timeouts(&mut stream.conn, &stream.exchange, now);
                     }
-                    stream.page.job().report_sent(now);
+                    stream.exchange.job().report_sent(now);
                 }
                 is_waiting
             });
@@ -326,9 +326,9 @@ impl Streams {
         }
         for key in 0..self.streams.by_key.len() as u32 {
             let Some(stream) = self.streams.get(key).filter(|stream| stream.deadline() <= now) else { continue };
-            stream.page.catching_panics(&mut stream.conn, |conn, page| conn.expire(now, page));
+            stream.exchange.catching_panics(&mut stream.conn, |conn, exchange| conn.expire(now, exchange));
             if stream.conn.step() == Step::Done {
-                let has_no_response = !stream.page.has_response();
+                let has_no_response = !stream.exchange.has_response();
                 self.streams.touched.push(key);
                 if has_no_response {
                     self.h2.retire_if_silent(self.limits.idle, now);
@@ -352,7 +352,7 @@ impl Streams {
             }
             stream.conn.set_paused(false, now);
             stream.is_paused = false;
-            let rest = stream.page.take_rest().unwrap_or_default();
+            let rest = stream.exchange.take_rest().unwrap_or_default();
             let used = stream.feed_slice(&rest, now);
             self.streams.pause_if_needed(key, now);
             self.h2.consumed(key, used);
@@ -386,7 +386,7 @@ impl Streams {
                 continue;
             }
             let Some(stream) = self.streams.get(key) else { continue };
-            if !stream.page.reserve_links() {
+            if !stream.exchange.reserve_links() {
                 // The memory budget has no room for the links of the page now.
                 stream.is_paused = true;
                 self.streams.resume_by(now + BACKPRESSURE_POLL);
@@ -486,7 +486,7 @@ impl StreamTable {
     /// Pauses a stream that has kept input or waits for memory, and schedules its next check.
     fn pause_if_needed(&mut self, key: u32, now: Time) {
         let Some(stream) = self.get(key) else { return };
-        let (has_rest, may_read) = (stream.page.has_rest(), stream.page.may_read(&mut stream.conn));
+        let (has_rest, may_read) = (stream.exchange.has_rest(), stream.exchange.may_read(&mut stream.conn));
         if !has_rest && may_read {
             return;
         }
@@ -512,8 +512,8 @@ impl StreamEvents for StreamTable {
             let wire = 0;
             self.mark_ended(key, wire, Some(StreamFault::Http1(failure)));
         } else {
-            stream.page.catching_panics(&mut stream.conn, |conn, page| {
-                conn.feed_some(head, now, page);
+            stream.exchange.catching_panics(&mut stream.conn, |conn, exchange| {
+                conn.feed_some(head, now, exchange);
             });
         }
         self.pause_if_needed(key, now);
@@ -524,7 +524,7 @@ impl StreamEvents for StreamTable {
         let has_ended = self.end_of(key).is_some();
         let Some(stream) = self.get(key).filter(|_| !has_ended) else { return bytes.len() };
         if stream.is_paused {
-            stream.page.extend_rest(bytes);
+            stream.exchange.extend_rest(bytes);
             return 0;
         }
         let used = stream.feed_slice(bytes, now);
@@ -546,7 +546,7 @@ impl StreamEvents for StreamTable {
     }
 
     fn new_head_charge(&mut self, key: u32) -> Option<BudgetCharge> {
-        self.get(key)?.page.new_head_charge()
+        self.get(key)?.exchange.new_head_charge()
     }
 
     fn end(&mut self, key: u32, wire: u64, _now: Time) {
@@ -560,9 +560,9 @@ impl StreamEvents for StreamTable {
 
 /// Starts the timeouts of a request that is sent now. `conn` gets an empty request, because the HTTP/2 connection sends
 /// the real one as frames.
-fn start_timeouts(conn: &mut Conn, page: &Page, now: Time) {
-    conn.request(Vec::new(), page.deadline(), now);
-    if page.is_head_request() {
+fn start_timeouts(conn: &mut Conn, exchange: &Exchange, now: Time) {
+    conn.request(Vec::new(), exchange.deadline(), now);
+    if exchange.is_head_request() {
         conn.set_head_request();
     }
     conn.wrote(0, now);
@@ -571,20 +571,20 @@ fn start_timeouts(conn: &mut Conn, page: &Page, now: Time) {
 impl Stream {
     /// The next deadline. While the request waits to be sent, only the time limit of the whole fetch applies.
     fn deadline(&self) -> Time {
-        if self.is_waiting { self.page.deadline() } else { self.conn.deadline() }
+        if self.is_waiting { self.exchange.deadline() } else { self.conn.deadline() }
     }
 
     /// Processes bytes of the body, but at most one slice of decoded output (see [`Conn::feed_some`]), and keeps the
     /// rest. Returns how many bytes were consumed.
     fn feed_slice(&mut self, bytes: &[u8], now: Time) -> usize {
         let mut used = bytes.len();
-        self.page.catching_panics(&mut self.conn, |conn, page| {
-            used = conn.feed_some(bytes, now, page);
+        self.exchange.catching_panics(&mut self.conn, |conn, exchange| {
+            used = conn.feed_some(bytes, now, exchange);
             let rest = bytes.get(used..).unwrap_or_default();
             if conn.step() == Step::Done {
                 used = bytes.len();
             } else if !rest.is_empty() || conn.has_more() {
-                page.set_rest(rest);
+                exchange.set_rest(rest);
             }
         });
         used
@@ -592,22 +592,24 @@ impl Stream {
 
     /// Ends the response if the stream has ended and all its data was processed.
     fn end_response_if_complete(&mut self, end: Option<&StreamEnd>, now: Time) {
-        let Some(end) = end.filter(|_| !self.page.has_rest() && !self.conn.is_head_response_complete()) else { return };
+        let Some(end) = end.filter(|_| !self.exchange.has_rest() && !self.conn.is_head_response_complete()) else {
+            return;
+        };
         if let Some(fault) = &end.fault {
             let failure = fault.clone().failure();
             self.conn.set_paused(false, now);
-            self.page.catching_panics(&mut self.conn, |conn, page| {
+            self.exchange.catching_panics(&mut self.conn, |conn, exchange| {
                 // After a protocol violation before the first byte of the body, the response is not usable.
                 if failure.kind == ErrorKind::Protocol && !conn.has_body() {
                     conn.refuse(failure);
                 } else if failure.kind == ErrorKind::Protocol {
                     conn.truncate_body(failure);
                 } else {
-                    conn.broke(failure, page);
+                    conn.broke(failure, exchange);
                 }
             });
         } else {
-            self.page.catching_panics(&mut self.conn, |conn, page| conn.closed(now, page));
+            self.exchange.catching_panics(&mut self.conn, |conn, exchange| conn.closed(now, exchange));
         }
     }
 
@@ -621,16 +623,16 @@ impl Stream {
         has_processed: bool,
         now: Time,
     ) -> Completed {
-        let Self { mut conn, mut page, may_fall_back, .. } = *self;
+        let Self { mut conn, mut exchange, may_fall_back, .. } = *self;
         let wire = end.wire;
         match end.fault {
             Some(StreamFault::Http1(_)) if may_fall_back => {
-                return Completed::Retry(page.into_job_for(LaneHttp::Http1Only));
+                return Completed::Retry(exchange.into_job_for(LaneHttp::Http1Only));
             }
             Some(StreamFault::Unprocessed(_))
-                if !page.has_response() && (has_processed || page.count_unprocessed(MAX_UNPROCESSED)) =>
+                if !exchange.has_response() && (has_processed || exchange.count_unprocessed(MAX_UNPROCESSED)) =>
             {
-                return Completed::Retry(page.into_job());
+                return Completed::Retry(exchange.into_job());
             }
             _ => {}
         }
@@ -638,7 +640,7 @@ impl Stream {
         end.bytes_wire = wire;
         end.is_http2 = true;
         end.tls_done = tls.and_then(Tls::done);
-        let mut visit = page.finish(end, peer, tls.is_some(), || tls.and_then(Tls::tls_info), now);
+        let mut visit = exchange.finish(end, peer, tls.is_some(), || tls.and_then(Tls::tls_info), now);
         visit.for_keeper.http = Some(LaneHttp::Multiplexed);
         Completed::Visit(visit)
     }

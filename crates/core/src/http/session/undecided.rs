@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::http::conn::Conn;
-use crate::http::fetch::{FetchStart, Page};
+use crate::http::fetch::{Exchange, FetchStart};
 use crate::outcome::{ErrorKind, Failure};
 use crate::rules::{HttpVersion, Rules};
 use crate::schedule::job::{Job, LaneHttp};
@@ -18,9 +18,9 @@ const MAX_QUEUE: usize = 256;
 pub(super) struct Undecided {
     pub(super) conn: Conn,
     /// The first job; `None` once its failure was returned.
-    pub(super) page: Option<Page>,
+    pub(super) exchange: Option<Exchange>,
     /// The other jobs, which wait for the result of the handshake.
-    pub(super) queue: Vec<Page>,
+    pub(super) queue: Vec<Exchange>,
     /// Received bytes after the end of the handshake. They are passed on to the selected protocol.
     pub(super) rest: Vec<u8>,
     pub(super) slot: SlotKey,
@@ -40,10 +40,10 @@ pub(super) enum Decision {
 impl Undecided {
     pub(super) fn new(job: Box<Job>, mut conn: Conn, rules: &Arc<Rules>, start: FetchStart, now: Time) -> Self {
         let (slot, key) = (slot_key(&job), ConnKey::of(&job));
-        let page = Page::new(job, Arc::clone(rules), start);
-        conn.start_handshake(page.deadline(), now);
+        let exchange = Exchange::new(job, Arc::clone(rules), start);
+        conn.start_handshake(exchange.deadline(), now);
         let is_http2_required = rules.http == HttpVersion::Http2;
-        Self { conn, page: Some(page), queue: Vec::new(), rest: Vec::new(), slot, key, is_http2_required }
+        Self { conn, exchange: Some(exchange), queue: Vec::new(), rest: Vec::new(), slot, key, is_http2_required }
     }
 
     pub(super) fn free_capacity(&self) -> usize {
@@ -54,26 +54,26 @@ impl Undecided {
     }
 
     pub(super) fn accept(&mut self, job: Box<Job>, rules: &Arc<Rules>, start: FetchStart) {
-        self.queue.push(Page::new(job, Arc::clone(rules), start));
+        self.queue.push(Exchange::new(job, Arc::clone(rules), start));
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8], now: Time) {
         let mut used = bytes.len();
-        self.with_page(|conn, page| used = conn.feed_some(bytes, now, page));
+        self.with_exchange(|conn, exchange| used = conn.feed_some(bytes, now, exchange));
         self.rest.extend_from_slice(bytes.get(used..).unwrap_or_default());
     }
 
     /// Calls `process` with the connection and the first job.
-    pub(super) fn with_page(&mut self, process: impl FnOnce(&mut Conn, &mut Page)) {
-        if let Some(page) = &mut self.page {
-            page.catching_panics(&mut self.conn, process);
+    pub(super) fn with_exchange(&mut self, process: impl FnOnce(&mut Conn, &mut Exchange)) {
+        if let Some(exchange) = &mut self.exchange {
+            exchange.catching_panics(&mut self.conn, process);
         }
     }
 
     /// The result of the handshake; `None` while it is in progress.
     pub(super) fn decision(&self) -> Option<Decision> {
         // The first job is returned only after a failure. `Conn::end` has then cleared the failure of the connection.
-        if self.page.is_none() || self.conn.has_failed() {
+        if self.exchange.is_none() || self.conn.has_failed() {
             return Some(Decision::Failed);
         }
         if self.conn.is_handshaking() {
@@ -92,20 +92,22 @@ impl Undecided {
     pub(super) fn next_rejected(&mut self, now: Time) -> Option<Completed> {
         match self.decision()? {
             Decision::Http2 => None,
-            Decision::Http1 => self.queue.pop().map(|page| Completed::Retry(page.into_job_for(LaneHttp::Serial))),
+            Decision::Http1 => {
+                self.queue.pop().map(|exchange| Completed::Retry(exchange.into_job_for(LaneHttp::Serial)))
+            }
             Decision::Failed => {
-                if self.page.is_some() && !self.conn.has_failed() {
+                if self.exchange.is_some() && !self.conn.has_failed() {
                     let message = "the server does not support HTTP/2, which --http 2 requires";
                     self.conn.refuse(Failure::new(ErrorKind::Protocol, message));
                 }
                 let peer = self.conn.peer;
-                if let Some(page) = self.queue.pop() {
-                    return Some(Completed::Visit(page.into_failed(self.conn.failure(), peer, now)));
+                if let Some(exchange) = self.queue.pop() {
+                    return Some(Completed::Visit(exchange.into_failed(self.conn.failure(), peer, now)));
                 }
-                let page = self.page.take()?;
+                let exchange = self.exchange.take()?;
                 let (end, is_tls) = (self.conn.end(), self.conn.is_tls());
                 let no_tls_info = || None;
-                Some(Completed::Visit(page.finish(end, peer, is_tls, no_tls_info, now)))
+                Some(Completed::Visit(exchange.finish(end, peer, is_tls, no_tls_info, now)))
             }
         }
     }

@@ -193,25 +193,25 @@ impl Original {
     }
 }
 
-/// Recently archived payloads in two generations: when the younger one is full, the older one is dropped.
+/// Recently archived payloads in two generations: when the recent one is full, it replaces the older one.
 #[derive(Debug, Default)]
 struct Payloads {
-    young: HashMap<Sha1Sum, (Payload, Original)>,
-    old: HashMap<Sha1Sum, (Payload, Original)>,
+    recent: HashMap<Sha1Sum, (Payload, Original)>,
+    older: HashMap<Sha1Sum, (Payload, Original)>,
 }
 
 impl Payloads {
     /// The archived response with the payload of this exchange.
     fn original(&self, exchange: &WarcExchange) -> Option<&Original> {
         let sum = &exchange.payload.sum;
-        let (payload, original) = self.young.get(sum).or_else(|| self.old.get(sum))?;
+        let (payload, original) = self.recent.get(sum).or_else(|| self.older.get(sum))?;
         (*payload == exchange.payload).then_some(original)
     }
 
     fn insert(&mut self, payload: Payload, original: Original) {
-        if self.young.len() >= MAX_PAYLOADS {
-            self.old = std::mem::take(&mut self.young);
+        if self.recent.len() >= MAX_PAYLOADS {
+            self.older = std::mem::take(&mut self.recent);
         }
-        self.young.insert(payload.sum, (payload, original));
+        self.recent.insert(payload.sum, (payload, original));
     }
 }

@@ -60,14 +60,23 @@ fn rules(file_size: u64) -> Rules {
 }
 
 fn exchange(rules: &Rules, path: &str, payload: &[u8], truncated: Option<&'static str>) -> WarcExchange {
-    form_exchange(rules, path, 0, payload, truncated)
+    exchange_for(rules, path, PLAIN_GET, payload, truncated)
 }
 
-/// An exchange with a plain GET if `request_identity` is 0. The path `/form` stands for a request with a body.
-fn form_exchange(
+/// The request of an exchange.
+#[derive(Clone, Copy)]
+struct TestRequest {
+    has_body: bool,
+    /// 0 for a plain GET.
+    identity: u64,
+}
+
+const PLAIN_GET: TestRequest = TestRequest { has_body: false, identity: 0 };
+
+fn exchange_for(
     rules: &Rules,
     path: &str,
-    request_identity: u64,
+    request: TestRequest,
     payload: &[u8],
     truncated: Option<&'static str>,
 ) -> WarcExchange {
@@ -77,8 +86,8 @@ fn form_exchange(
         date: "2026-01-02T03:04:05.678Z".into(),
         ip: Some([203, 0, 113, 9].into()),
         request: b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n",
-        request_has_body: path == "/form",
-        request_identity,
+        request_has_body: request.has_body,
+        request_identity: request.identity,
         head: b"HTTP/1.1 200 OK\r\nX: \xff\r\n\r\n",
         payload,
         truncated,
@@ -93,8 +102,8 @@ fn form_exchange(
 
 #[test]
 fn a_file_has_one_kind_of_compression() {
-    let rules = |compression| rules(1 << 20).edited(|rules| rules.archive_compression = compression);
-    let (gzip, zstd) = (rules(WarcCompression::Gzip), rules(WarcCompression::Zstd));
+    let rules_with = |compression| rules(1 << 20).edited(|rules| rules.archive_compression = compression);
+    let (gzip, zstd) = (rules_with(WarcCompression::Gzip), rules_with(WarcCompression::Zstd));
     let mut layout = ArchiveLayout::new(&zstd);
     let (location, chunk) = layout.place(exchange(&zstd, "/a", b"hello", None), None);
     assert_eq!((&*location.file, &*chunk.file), ("archive/00001.warc.zst", "archive/00001.warc.zst"));
@@ -146,7 +155,8 @@ fn records_contain_the_exact_bytes_and_all_fields() {
 #[test]
 fn the_body_of_a_request_is_omitted_and_marked_as_truncated() {
     let rules = rules(MAX_FILE_SIZE);
-    let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/form", b"ok", None), None);
+    let form = TestRequest { has_body: true, identity: 5 };
+    let (_, chunk) = ArchiveLayout::new(&rules).place(exchange_for(&rules, "/form", form, b"ok", None), None);
     let records = read_all(&chunk.bytes);
     let request = records.iter().find(|record| record.kind() == "request").expect("a request");
     assert_eq!(request.get("WARC-Truncated"), Some("unspecified"));
@@ -162,8 +172,9 @@ fn forms_sent_in_the_same_millisecond_have_different_ids() {
     let mut layout = ArchiveLayout::new(&rules);
     let mut file = Vec::new();
     for (identity, payload) in [(0, &b"page"[..]), (5, b"one"), (7, b"two"), (9, b"one")] {
-        let (location, chunk) = layout.place(form_exchange(&rules, "/form", identity, payload, None), None);
-        assert!(location.payload.is_none(), "a form is not the original of a revisit");
+        let request = TestRequest { has_body: identity != 0, identity };
+        let (location, chunk) = layout.place(exchange_for(&rules, "/form", request, payload, None), None);
+        assert!(location.payload.is_none(), "no response is a revisit of a response to a form");
         file.extend_from_slice(&chunk.bytes);
     }
     let records = read_all(&file);

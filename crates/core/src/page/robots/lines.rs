@@ -141,7 +141,7 @@ fn name_and_value(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn classify(name: &[u8], value: &[u8]) -> RobotsField {
-    /// Known names, and common misspellings of those that restrict a crawler.
+    /// Known names, with common misspellings of some.
     const NAMES: &[(RobotsField, &[&str])] = &[
         (RobotsField::UserAgent, &["user-agent", "useragent", "user agent", "user_agent", "user-agents", "useg-agent"]),
         (RobotsField::Allow, &["allow"]),

@@ -12,7 +12,7 @@ impl<F: Frontier> Keeper<F> {
     ///
     /// A 304 response leaves the links of the last full response in place. Any other response replaces them.
     pub(super) fn keep_edges(&mut self, visit: &mut Visit) -> Result<(), StoreError> {
-        let found = visit.findings.edges.take();
+        let found = visit.for_keeper.edges.take();
         let links = match (visit.facts.outcome, found, &visit.facts.redirect) {
             _ if matches!(visit.purpose, Purpose::Robots(_)) => return Ok(()),
             (Outcome::NotModified, ..) => return Ok(()),

@@ -30,7 +30,7 @@ use regex::RegexSet;
 
 use activation::WaitingLanes;
 
-pub use crate::schedule::comparison::{Change, ChangeNote, Changes, Comparison};
+pub use crate::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
 
 use crate::budget::MemoryPart;
 use crate::http::cookies::CookieJar;
@@ -335,7 +335,7 @@ impl<F: Frontier> Keeper<F> {
                 all.for_each(|(url, kind)| list.push(url.as_str(), kind, false));
                 let list = Box::new(list);
                 visit.findings.all_links = self.rules.with_links.then(|| list.clone());
-                visit.findings.edges = Some(list);
+                visit.for_keeper.edges = Some(list);
                 if sitemap.cut {
                     let cause = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
                     visit.facts.truncated.get_or_insert(cause);

@@ -10,9 +10,9 @@ use crate::outcome::Outcome;
 use crate::output::carried;
 use crate::page::examine::{self, PageFacts};
 use crate::page::url::Url;
-use crate::schedule::comparison::{Comparison, PageState, digest_bytes};
 use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::job::{Conditional, Job, Purpose};
+use crate::schedule::page_state::{Comparison, PageState, digest_bytes};
 use crate::visit::Visit;
 
 /// The fields of a record of the previous round that are needed for the comparison and for a 304. They have the names of

@@ -283,6 +283,11 @@ impl Lane {
         }
     }
 
+    /// Number of links that are queued or wait for a retry, with the robots.txt files in `site_files`.
+    pub fn waiting(&self) -> usize {
+        self.queue.len() + self.retries.len() + self.site_files.len()
+    }
+
     /// Whether the lane has work on the workbench, now or later.
     pub fn has_work(&self) -> bool {
         !self.queue.is_empty() || !self.retries.is_empty() || !self.site_files.is_empty()

@@ -16,6 +16,10 @@ impl SiteQueue {
         self.0.is_none()
     }
 
+    pub fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |queue| queue.len())
+    }
+
     pub fn push_back(&mut self, link: Link, purpose: Purpose) {
         self.queue().push_back((link, purpose));
     }

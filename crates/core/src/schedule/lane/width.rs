@@ -56,9 +56,9 @@ const FIRST_CAP_HOLD: Duration = Duration::from_secs(10);
 const MAX_CAP_HOLD: Duration = Duration::from_secs(480);
 /// The number of windowfuls of samples before the next experiment with a wider window, after a wasted one. A windowful
 /// is as many samples as the width.
-const PATIENCE_AFTER_WASTE: u16 = 8;
+const WINDOWFULS_AFTER_WASTE: u16 = 8;
 /// The maximum number of windowfuls before the next experiment.
-const MAX_PATIENCE: u16 = 64;
+const MAX_WINDOWFULS: u16 = 64;
 
 /// A phase with an experiment has at least this many samples, or the width if that is more.
 const MIN_SAMPLES: u16 = 6;
@@ -141,7 +141,7 @@ pub struct WidthControl {
     /// Samples before the next experiment with a narrower window.
     hold: u16,
     /// Windowfuls of samples before the next experiment with a wider window.
-    patience: u16,
+    windowfuls: u16,
     kinds: Vec<Kind>,
     /// Variance of the logarithms within one kind and phase.
     variance: f32,
@@ -237,7 +237,7 @@ impl WidthControl {
             samples: 0,
             previous_width: 0,
             hold: FIRST_HOLD,
-            patience: 1,
+            windowfuls: 1,
             kinds: Vec::new(),
             variance: INITIAL_VARIANCE,
             variance_samples: 0,
@@ -301,7 +301,7 @@ impl WidthControl {
     /// Records a reset or timeout: halves the width, which grows again with the next responses.
     pub fn failed(&mut self, now: Time) {
         self.reason = WidthReason::Errors;
-        self.patience = 1;
+        self.windowfuls = 1;
         self.begin(Phase::Hold, (self.width / 2).max(1), now);
     }
 
@@ -377,7 +377,7 @@ impl WidthControl {
     /// Ends the current phase if it has enough samples: see the table at the top of this file.
     fn decide(&mut self, limit: u16, now: Time) {
         let enough = self.width.max(MIN_SAMPLES);
-        let until_wider = self.width.max(MIN_WINDOWFUL).saturating_mul(self.patience);
+        let until_wider = self.width.max(MIN_WINDOWFUL).saturating_mul(self.windowfuls);
         let deviation = self.variance.max(0.0).sqrt();
         let rise = self.level - self.floor;
         let is_slow = rise > SLOW_FACTOR.ln() + deviation;
@@ -416,13 +416,13 @@ impl WidthControl {
     fn judge_wider(&mut self, limit: u16, enough: u16, now: Time) {
         let difference = self.difference();
         if difference.is_wasted() {
-            self.patience =
-                if self.patience > 1 { (self.patience * 2).min(MAX_PATIENCE) } else { PATIENCE_AFTER_WASTE };
+            self.windowfuls =
+                if self.windowfuls > 1 { (self.windowfuls * 2).min(MAX_WINDOWFULS) } else { WINDOWFULS_AFTER_WASTE };
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.previous_width, now);
         } else if difference.is_gain() || self.samples >= enough.saturating_mul(MAX_WIDER_EXTENSION) {
             if difference.is_gain() {
-                self.patience = (self.patience / 2).max(1);
+                self.windowfuls = (self.windowfuls / 2).max(1);
             }
             self.hold = FIRST_HOLD;
             self.phase = Phase::Hold;
@@ -437,7 +437,7 @@ impl WidthControl {
     /// Decides whether to keep the narrower window.
     fn judge_narrower(&mut self, now: Time) {
         if self.difference().is_wasted() {
-            (self.hold, self.patience) = (SHORT_HOLD, PATIENCE_AFTER_WASTE);
+            (self.hold, self.windowfuls) = (SHORT_HOLD, WINDOWFULS_AFTER_WASTE);
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.width, now);
         } else {
@@ -449,7 +449,7 @@ impl WidthControl {
     /// Decides whether to keep the narrower window of a host that became slower.
     fn judge_backoff(&mut self, now: Time) {
         if self.difference().may_help() {
-            (self.hold, self.patience) = (SHORT_HOLD, PATIENCE_AFTER_WASTE);
+            (self.hold, self.windowfuls) = (SHORT_HOLD, WINDOWFULS_AFTER_WASTE);
             self.reason = WidthReason::Slower;
             self.begin(Phase::Hold, self.width, now);
         } else {

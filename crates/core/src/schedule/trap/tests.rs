@@ -1,6 +1,9 @@
 //! Tests of the trap rules, page by page.
 
+use super::charges::{FREE_COMBINATIONS, MAX_PATTERNS, MAX_TRACKED, PATTERNS_PER_HOST, REFUND};
+use super::cuts::{MAX_CUTS, MAX_EXAMPLE};
 use super::*;
+use crate::page::sitemap::Sitemap;
 use crate::rules::Config;
 use crate::{Outcome, Time};
 use std::collections::HashSet;
@@ -253,7 +256,7 @@ fn memory_for_charges_is_bounded() {
     let patterns: Vec<usize> = crawl.traps.charges.values().map(|host| host.patterns.len()).collect();
     assert_eq!(patterns, [MAX_PATTERNS]);
     assert!(crawl.traps.variants.len() <= MAX_TRACKED);
-    assert!(crawl.traps.cuts.len() <= MAX_CUTS + 10);
+    assert!(crawl.traps.cuts().len() <= MAX_CUTS + 10);
 }
 
 /// `number` in the letters from `a` (0) to `j` (9): digits would be one pattern.
@@ -276,9 +279,9 @@ fn a_host_with_many_cuts_does_not_hide_those_of_others() {
     let mut crawl = TestCrawl::new(|_| {});
     for number in 0..2 * MAX_CUTS {
         let at = format!("bad.example/{}", letters(number));
-        crawl.traps.cut(TrapRule::StalePattern, &at, 1, "http://bad.example/");
+        crawl.traps.cuts.add(TrapRule::StalePattern, &at, 1, "http://bad.example/");
     }
-    crawl.traps.cut(TrapRule::StaleHost, "h.example", 1, "http://h.example/");
+    crawl.traps.cuts.add(TrapRule::StaleHost, "h.example", 1, "http://h.example/");
     let cuts = crawl.traps.cuts();
     assert!(cuts.iter().any(|cut| &*cut.at == "h.example"));
     let last = Url::parse("http://bad.example/last").expect("a valid URL");

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::lane_queues::Ready;
-use super::queues::WaitState;
+use super::placement::WaitState;
 use super::selection::Selection;
 use super::steering::spacing;
 use super::{Entry, Next, Workbench};
@@ -15,13 +15,13 @@ use crate::time::Time;
 impl Workbench {
     /// What to do next.
     pub fn next(&mut self, now: Time) -> Next {
+        self.check_counts();
         loop {
             // Recalls come first, so that a lane does not change between its selection and the reload of its rules.
             if let Some((id, origin)) = self.recalls.pop_front() {
                 return Next::Recall(id, origin);
             }
             if let Some(visit) = self.decided.pop_front() {
-                self.held.remove(1);
                 return Next::Settle(visit);
             }
             if let Some(id) = self.names.pop_front() {
@@ -32,7 +32,7 @@ impl Workbench {
             }
             self.wake_due(now);
             let is_held = self.draining || self.paused || self.held_back || self.held_for_share;
-            if !is_held && self.in_flight >= self.concurrency {
+            if !is_held && self.in_flight() >= self.concurrency {
                 return Next::Wait(self.close_slow_responses(now));
             }
             self.admit_unproven(now);
@@ -91,11 +91,14 @@ impl Workbench {
 
     /// Starts the next request of a lane. If none can start, puts the lane in the right queue.
     fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
-        let (link, purpose, addresses) = match self.select(id, now) {
+        let selection = self.select(id, now);
+        if !matches!(selection, Selection::Go(..)) {
+            // Links may have ended without a request.
+            self.update_lane(id);
+        }
+        let (link, purpose, addresses) = match selection {
             Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
             Selection::Blocked(until) => {
-                self.request_refill(id);
-                self.update_lane_counts(id);
                 if !until.is_never() {
                     self.enqueue_later(id, until);
                 }
@@ -139,7 +142,6 @@ impl Workbench {
                 self.next_start = now + spacing(rate);
             }
         }
-        self.in_flight += 1;
         let lane = &mut self.lanes.get_mut(&id)?.lane;
         lane.pace.started(now);
         let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::queues::WaitState;
+use super::lane_counts::CountedLane;
+use super::placement::WaitState;
 use super::{Entry, Workbench};
 use crate::outcome::Failure;
 use crate::page::link::Link;
@@ -80,8 +81,6 @@ pub(super) struct Evictable {
     max_links: usize,
     /// Lanes in the order in which they became idle. Lanes that are busy again are skipped when they are reached.
     idle: VecDeque<LaneId>,
-    /// The number of idle lanes.
-    idle_lanes: usize,
     /// Delays and failures that still apply to evicted lanes.
     carried: HashMap<LaneId, Carried>,
     /// The keys of `carried`, in the order in which the entries end.
@@ -110,7 +109,6 @@ impl Evictable {
             eager_lanes: IDLE_LANES.min(max_lanes / 2).max(rules.concurrency),
             max_links: items_of(LINK_BYTES).min(MAX_LINKS),
             idle: VecDeque::new(),
-            idle_lanes: 0,
             carried: HashMap::new(),
             carried_until: BTreeSet::new(),
         }
@@ -168,7 +166,7 @@ impl Workbench {
 
     /// Estimated size of all lanes in memory, in bytes, without their robots rules.
     pub fn lanes_bytes(&self) -> usize {
-        let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.held.count());
+        let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.held());
         // Three times the size of the value: the estimate includes its key in the map and in the ordered set.
         let carried = self.evictable.carried.len() * 3 * size_of::<Carried>();
         self.lanes.len() * usize::try_from(LANE_BYTES).unwrap_or(0) + links + carried
@@ -188,14 +186,14 @@ impl Workbench {
         if self.lanes.len() >= self.evictable.max_lanes {
             return false;
         }
-        let active = self.lanes.len() - self.evictable.idle_lanes.min(self.lanes.len());
+        let active = self.lanes.len() - self.counts.idle().min(self.lanes.len());
         active < self.evictable.eager_lanes || self.is_short_of_lanes()
     }
 
     /// Whether slots are free and no lane in memory can use them.
     fn is_short_of_lanes(&self) -> bool {
         let is_idle = self.queues.has_no_ready_lane() && self.names.is_empty();
-        is_idle && self.decided.is_empty() && self.in_flight + self.resolving < self.concurrency
+        is_idle && self.decided.is_empty() && self.in_flight() + self.counts.resolving() < self.concurrency
     }
 
     /// Removes the lane with the longest wait from the workbench, if slots are free that no other lane can use and the
@@ -217,14 +215,16 @@ impl Workbench {
         }
         self.queues.remove_later(due, id);
         self.wants_refill.retain(|other| *other != id);
-        let Entry { mut lane, is_idle, is_fast, quick_slots, .. } = *self.lanes.remove(&id)?;
-        self.evictable.idle_lanes -= usize::from(is_idle);
-        self.fast_lanes -= usize::from(is_fast);
-        self.quick.replace(quick_slots, None);
+        let lane = self.remove_lane(id)?;
+        Some((id, due, lane.queue.into()))
+    }
+
+    /// Removes a lane from memory and from the counts.
+    fn remove_lane(&mut self, id: LaneId) -> Option<Lane> {
+        let Entry { lane, counted, .. } = *self.lanes.remove(&id)?;
+        self.counts.replace(counted, CountedLane::default());
         self.evictable.adjust(lane.robots_weight(), 0);
-        let links: Vec<Link> = lane.queue.drain(..).collect();
-        self.held.remove(links.len());
-        Some((id, due, links))
+        Some(lane)
     }
 
     /// Evicts robots rules if they exceed their limit: first those of lanes without work, then large ones, then the
@@ -274,30 +274,12 @@ impl Workbench {
         self.evictable.is_full().then_some(self.evictable.next_eviction)
     }
 
-    /// Updates the counts of idle, fast and quick lanes after a lane changed.
-    pub(super) fn update_lane_counts(&mut self, id: LaneId) {
-        let Some(entry) = self.lanes.get_mut(&id) else { return };
-        let is_idle = !entry.lane.is_busy();
-        let is_fast = !is_idle && entry.lane.is_fast();
-        if is_fast != entry.is_fast {
-            entry.is_fast = is_fast;
-            self.fast_lanes = if is_fast { self.fast_lanes + 1 } else { self.fast_lanes - 1 };
+    /// Adds a lane that became idle to those that may be evicted.
+    pub(super) fn became_idle(&mut self, id: LaneId) {
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            entry.lane.release_memory();
         }
-        let pace = &entry.lane.pace;
-        let is_quick = !is_idle && pace.is_quick() && pace.delay().is_zero();
-        let quick_slots = is_quick.then(|| u16::try_from(entry.lane.in_flight()).unwrap_or(u16::MAX));
-        self.quick.replace(std::mem::replace(&mut entry.quick_slots, quick_slots), quick_slots);
-        if is_idle == entry.is_idle {
-            return;
-        }
-        entry.is_idle = is_idle;
-        let Evictable { idle, idle_lanes, .. } = &mut self.evictable;
-        if !is_idle {
-            *idle_lanes -= 1;
-            return;
-        }
-        *idle_lanes += 1;
-        entry.lane.release_memory();
+        let idle = &mut self.evictable.idle;
         idle.push_back(id);
         if idle.len() > 2 * self.lanes.len() + 64 {
             // Lanes that became idle several times have several entries. Only the latest is kept.
@@ -305,7 +287,7 @@ impl Workbench {
             let mut kept: VecDeque<LaneId> = std::mem::take(idle)
                 .into_iter()
                 .rev()
-                .filter(|id| self.lanes.get(id).is_some_and(|entry| entry.is_idle) && seen.insert(*id))
+                .filter(|id| self.lanes.get(id).is_some_and(|entry| entry.counted.is_idle()) && seen.insert(*id))
                 .collect();
             kept.make_contiguous().reverse();
             self.evictable.idle = kept;
@@ -316,17 +298,15 @@ impl Workbench {
     /// call examines only a few.
     pub(super) fn evict_idle_lanes(&mut self, now: Time) {
         for _ in 0..EVICTION_STEPS {
-            let Evictable { idle_lanes, max_lanes, .. } = self.evictable;
+            let (idle_lanes, max_lanes) = (self.counts.idle(), self.evictable.max_lanes);
             if idle_lanes == 0 || (idle_lanes <= IDLE_LANES.min(max_lanes / 2) && self.lanes.len() < max_lanes) {
                 return;
             }
             let Some(id) = self.evictable.idle.pop_front() else { return };
-            let Some(entry) = self.lanes.get(&id).filter(|entry| entry.is_idle) else { continue };
+            let Some(entry) = self.lanes.get(&id).filter(|entry| entry.counted.is_idle()) else { continue };
             let may_evict = entry.wait == WaitState::Nowhere && !entry.awaits_refill && entry.woken_by.is_none();
             if may_evict && self.evictable.carry(id, &entry.lane, now) {
-                self.evictable.adjust(entry.lane.robots_weight(), 0);
-                self.evictable.idle_lanes -= 1;
-                self.lanes.remove(&id);
+                self.remove_lane(id);
             } else {
                 self.evictable.idle.push_back(id);
             }
@@ -536,8 +516,25 @@ mod tests {
                 bench.set_backlog(LaneId(host), &format!("h{host}.example"), 0, at(0));
             }
         }
-        let idle = bench.lanes.values().filter(|entry| entry.is_idle).count();
-        assert_eq!(idle, bench.evictable.idle_lanes);
+        let idle = bench.lanes.values().filter(|entry| !entry.lane.is_busy()).count();
+        assert_eq!(idle, bench.counts.idle());
+    }
+
+    #[test]
+    fn the_lookup_of_an_evicted_lane_is_not_counted() {
+        let mut bench = bench(|config| config.max_memory = Some(Size(1 << 20)));
+        let name = |host: u32| format!("h{host}.example");
+        bench.set_backlog(LaneId(0), &name(0), 0, at(0));
+        bench.add_links(LaneId(0), vec![link(&origin(0, 80))], 0, at(0));
+        assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+        assert_eq!(bench.counts.resolving(), 1);
+        assert_eq!(bench.withdraw(LaneId(0), at(0)).len(), 1);
+        for host in 1..2 * u32::try_from(MIN_LANES).expect("a small number") {
+            bench.set_backlog(LaneId(host), &name(host), 0, at(0));
+        }
+        assert!(!bench.holds(LaneId(0)), "it was idle");
+        bench.resolved(LaneId(0), Ok((Vec::new(), Duration::from_secs(300))), at(1));
+        assert_eq!((bench.counts.resolving(), bench.held()), (0, 0));
     }
 
     #[test]

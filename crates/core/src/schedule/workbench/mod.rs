@@ -29,9 +29,10 @@
 
 mod dispatch;
 mod eviction;
+mod lane_counts;
 mod lane_queues;
 mod pick;
-mod queues;
+mod placement;
 mod selection;
 mod slots;
 mod steering;
@@ -49,9 +50,10 @@ use hashbrown::HashMap;
 use self::eviction::{Evictable, MIN_RESIDENCE};
 #[cfg(test)]
 pub(crate) use self::eviction::{IDLE_LANES, MAX_ROBOTS_MEMORY};
+use self::lane_counts::{CountedLane, LaneCounts};
 use self::lane_queues::LaneQueues;
 use self::pick::Update;
-use self::queues::WaitState;
+use self::placement::WaitState;
 use crate::outcome::{ErrorKind, Failure, HOST_GIVEN_UP, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
@@ -87,12 +89,10 @@ pub struct Workbench {
     /// The lane whose rules were just loaded again. It is ranked before all others.
     recalled: Option<LaneId>,
     evictable: Evictable,
-    in_flight: usize,
-    /// The number of lanes whose host name is being resolved.
-    resolving: usize,
-    /// The number of fast lanes with work (see `slots`).
-    fast_lanes: usize,
-    quick: QuickLanes,
+    counts: LaneCounts,
+    /// How often [`Workbench::next`] was called since the counts were checked.
+    #[cfg(debug_assertions)]
+    calls_since_check: usize,
     concurrency: usize,
     /// When the slots that slow responses hold are counted next.
     next_slot_count: Time,
@@ -106,7 +106,6 @@ pub struct Workbench {
     pages_left: u64,
     /// With `--rate`: no page starts before this time.
     next_start: Time,
-    held: HeldLinks,
     draining: bool,
     paused: bool,
     /// Whether no request starts because the disk is behind.
@@ -138,50 +137,20 @@ struct Entry {
     wait: WaitState,
     /// More links were requested from the frontier.
     awaits_refill: bool,
-    /// Whether the lane has no work. [`Evictable`] counts such lanes.
-    is_idle: bool,
-    /// Whether the lane is counted in `fast_lanes`.
-    is_fast: bool,
-    /// The number of requests in flight, if the lane is counted in [`QuickLanes`].
-    quick_slots: Option<u16>,
+    /// What [`LaneCounts`] contains for this lane.
+    counted: CountedLane,
     /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane that waits for the
     /// address is woken.
     woken_by: Option<IpAddr>,
 }
 
-/// Counts of the quick lanes: lanes with work and without a delay whose last page held its slot for a short time. They
-/// can use free slots at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct QuickLanes {
-    lanes: usize,
-    /// Their requests in flight.
-    in_flight: usize,
-}
-
-impl QuickLanes {
-    /// Replaces the requests in flight of one lane; `None` if the lane is not quick.
-    fn replace(&mut self, before: Option<u16>, now: Option<u16>) {
-        self.lanes = self.lanes + usize::from(now.is_some()) - usize::from(before.is_some());
-        self.in_flight = self.in_flight + usize::from(now.unwrap_or(0)) - usize::from(before.unwrap_or(0));
-    }
-}
-
-/// Counts the links on the workbench: queued, waiting for a retry or for settling, or in flight. The crawl cannot end
-/// while there are any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct HeldLinks(usize);
-
-impl HeldLinks {
-    fn add(&mut self, links: usize) {
-        self.0 += links;
-    }
-
-    fn remove(&mut self, links: usize) {
-        self.0 = self.0.saturating_sub(links);
-    }
-
-    fn count(self) -> usize {
-        self.0
+impl Entry {
+    /// Updates the counts after the lane changed. Returns whether the lane became idle.
+    fn update_counts(&mut self, counts: &mut LaneCounts) -> bool {
+        let counted = CountedLane::of(&self.lane);
+        let before = std::mem::replace(&mut self.counted, counted);
+        counts.replace(before, counted);
+        counted.is_idle() && !before.is_idle()
     }
 }
 
@@ -200,15 +169,13 @@ impl Workbench {
             wants_refill: Vec::new(),
             recalls: VecDeque::new(),
             recalled: None,
-            in_flight: 0,
-            resolving: 0,
-            fast_lanes: 0,
-            quick: QuickLanes::default(),
+            counts: LaneCounts::default(),
+            #[cfg(debug_assertions)]
+            calls_since_check: 0,
             next_slot_count: Time::ZERO,
             next_reserve_check: Time::ZERO,
             reserve_lifted_until: Time::ZERO,
             next_start: Time::ZERO,
-            held: HeldLinks::default(),
             draining: false,
             paused: false,
             held_back: false,
@@ -269,7 +236,6 @@ impl Workbench {
         };
         entry.awaits_refill = false;
         entry.lane.backlog = backlog;
-        self.held.add(links.len());
         let update = Update::Links(entry.lane.queue.len());
         if entry.lane.queue.capacity() == 0 {
             // Most hosts have few links. Without this, a queue would start with room for four.
@@ -284,7 +250,6 @@ impl Workbench {
     pub fn add_auxiliary(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.site_files.push_back(link, purpose);
-        self.held.add(1);
         self.move_decided(id, Update::SiteFiles, now);
         self.place(id, now);
     }
@@ -294,7 +259,6 @@ impl Workbench {
         let name: Arc<str> = Arc::from(link.url.host());
         let seq = self.queues.next_seq();
         self.entry(id, &name).lane.retries.push(Reverse(PendingRetry { due, seq, link, purpose }));
-        self.held.add(1);
         self.place(id, now);
     }
 
@@ -306,10 +270,7 @@ impl Workbench {
         };
         // How long the lookup took, and how often the name was looked up.
         let (took, tries) = match entry.lane.addresses {
-            Addresses::Resolving { since, tries } => {
-                self.resolving -= 1;
-                (Measured::of(now - since), tries.saturating_add(1))
-            }
+            Addresses::Resolving { since, tries } => (Measured::of(now - since), tries.saturating_add(1)),
             _ => (Measured::default(), 1),
         };
         entry.lane.addresses = match answer {
@@ -378,8 +339,6 @@ impl Workbench {
         let Some(holder) = entry.lane.free_slot(slot) else {
             return;
         };
-        self.in_flight -= 1;
-        self.held.remove(1);
         let lane = &mut entry.lane;
         // A Crawl-delay counts from the request for the robots.txt that contains it. When that request was sent, the
         // delay was not known, so the worker did not report the time.
@@ -428,22 +387,45 @@ impl Workbench {
 
     /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.counts.in_flight()
     }
 
-    /// Number of links on the workbench: queued, waiting for a retry or for settling, or in flight.
+    /// Number of links on the workbench: queued, waiting for a retry or for settling, or in flight. The crawl cannot
+    /// end while there are any.
     pub fn held(&self) -> usize {
-        self.held.count()
+        self.counts.waiting() + self.counts.in_flight() + self.decided.len()
     }
 
     /// Whether `--max-pages` is reached and all pages that were started have ended.
     pub fn is_spent(&self) -> bool {
-        self.pages_left == 0 && self.in_flight == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
+        self.pages_left == 0 && self.in_flight() == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
     }
 
     /// How many pages may still be requested.
     pub fn pages_left(&self) -> u64 {
         self.pages_left
+    }
+
+    /// In debug builds, compares the counts with a recount of all lanes. A recount visits all lanes, so there is one
+    /// recount in as many calls as there are lanes.
+    fn check_counts(&mut self) {
+        #[cfg(debug_assertions)]
+        {
+            self.calls_since_check += 1;
+            if self.calls_since_check < self.lanes.len() {
+                return;
+            }
+            self.calls_since_check = 0;
+            let (mut links, mut in_flight, mut resolving) = (self.decided.len(), 0, 0);
+            for (_, lane) in self.lanes() {
+                links += lane.queue.len() + lane.site_files.links().count() + lane.retries.len() + lane.in_flight();
+                in_flight += lane.in_flight();
+                resolving += usize::from(matches!(lane.addresses, Addresses::Resolving { .. }));
+            }
+            debug_assert_eq!(self.held(), links, "the links on the workbench");
+            debug_assert_eq!(self.in_flight(), in_flight, "the requests in flight");
+            debug_assert_eq!(self.counts.resolving(), resolving, "the host names being resolved");
+        }
     }
 
     pub fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
@@ -464,9 +446,7 @@ impl Workbench {
                 lane,
                 wait: WaitState::Nowhere,
                 awaits_refill: false,
-                is_idle: false,
-                is_fast: false,
-                quick_slots: None,
+                counted: CountedLane::default(),
                 woken_by: None,
             })
         })

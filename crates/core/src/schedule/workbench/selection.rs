@@ -67,7 +67,6 @@ impl Workbench {
                     return Selection::Blocked(Time::NEVER);
                 }
                 lane.addresses = Addresses::Resolving { since: now, tries };
-                self.resolving += 1;
                 self.names.push_back(id);
                 return Selection::Blocked(Time::NEVER);
             }
@@ -90,7 +89,6 @@ impl Workbench {
                     let before = lane.robots_weight();
                     lane.ask_robots(&origin);
                     self.evictable.adjust(before, lane.robots_weight());
-                    self.held.add(1);
                     (robots_link(&origin), Purpose::Robots(Box::new(origin)))
                 }
                 Pick::End(visit) => {

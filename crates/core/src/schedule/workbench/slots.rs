@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::lane_queues::Ready;
-use super::queues::WaitState;
+use super::placement::WaitState;
 use super::{Entry, Workbench};
 use crate::http::conn::SILENT_AFTER;
 use crate::rules::RobotsPolicy;
@@ -31,46 +31,46 @@ const NANOS_PER_LINK_BYTE: u64 = 20;
 const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 
 /// A slow response that holds its slot for longer than this may be closed if a quick lane waits.
-const QUICK_LANE_PATIENCE: Duration = Duration::from_secs(1);
+const QUICK_LANE_THRESHOLD: Duration = Duration::from_secs(1);
 /// A slow response that holds its slot for longer than this may be closed if a lane waits that has not requested a page
 /// yet. The same time as for silent responses, so that one count of slots serves both.
-const NEW_LANE_PATIENCE: Duration = SILENT_AFTER;
+const NEW_LANE_THRESHOLD: Duration = SILENT_AFTER;
 /// How often slots are counted while all are taken.
 const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(100);
 /// With many lanes, slots are counted less often: after this time for each lane.
 const SLOT_COUNT_INTERVAL_PER_LANE: Duration = Duration::from_micros(50);
 
-/// The slots that requests hold for longer than the patience of the lanes that wait for them.
+/// The slots that requests hold for longer than a threshold.
 struct LongHeldSlots {
-    /// Whether a lane waits that has this patience.
+    /// Whether a lane waits to which this threshold applies.
     is_awaited: bool,
     count: usize,
-    patience: Duration,
+    threshold: Duration,
 }
 
 impl Workbench {
     /// Whether all free slots are reserved for fast lanes. Then a slow lane that has a slot gets no more; otherwise
     /// slow hosts would hold all slots.
     pub(super) fn is_crowded(&self, now: Time) -> bool {
-        self.is_short_of_slots(self.fast_lanes, now)
+        self.is_short_of_slots(self.counts.fast(), now)
     }
 
     /// Whether all free slots are reserved, if slots are reserved for this number of lanes. The slots that quick lanes
     /// use count as part of the reserve. The more of them are in use, the fewer free slots are kept back.
     fn is_short_of_slots(&self, lanes: usize, now: Time) -> bool {
-        if self.in_flight + self.max_reserve < self.concurrency {
+        if self.in_flight() + self.max_reserve < self.concurrency {
             // More slots are free than may be reserved.
             return false;
         }
         let reserve = self.max_reserve.min(lanes * FAST_LANE_SLOTS);
-        let unused = reserve.saturating_sub(self.quick.in_flight);
-        unused > 0 && self.in_flight + unused >= self.concurrency && now >= self.reserve_lifted_until
+        let unused = reserve.saturating_sub(self.counts.quick_in_flight());
+        unused > 0 && self.in_flight() + unused >= self.concurrency && now >= self.reserve_lifted_until
     }
 
     /// Whether all free slots are reserved for quick lanes, whose pages hold slots for a short time. Otherwise hosts
     /// that hold slots for long, or of which no page is known, could take all slots, one each.
     pub(super) fn is_reserved(&self, now: Time) -> bool {
-        self.is_short_of_slots(self.quick.lanes, now)
+        self.is_short_of_slots(self.counts.quick(), now)
     }
 
     /// Makes the reserved slots available for a while if no lane can use them, because requests of all fast and quick
@@ -82,7 +82,7 @@ impl Workbench {
         }
         if now >= self.next_reserve_check {
             self.next_reserve_check = now + RESERVE_CHECK_INTERVAL;
-            let is_fast_or_quick = |entry: &Entry| entry.is_fast || entry.quick_slots.is_some();
+            let is_fast_or_quick = |entry: &Entry| entry.counted.is_fast() || entry.counted.is_quick();
             if !self.lanes.values().any(|entry| is_fast_or_quick(entry) && !entry.lane.is_slow(now)) {
                 self.reserve_lifted_until = self.next_reserve_check;
                 return None;
@@ -96,7 +96,7 @@ impl Workbench {
         if !self.is_reserved(now) {
             return false;
         }
-        let Some(entry) = self.lanes.get_mut(&ready.lane).filter(|entry| entry.quick_slots.is_none()) else {
+        let Some(entry) = self.lanes.get_mut(&ready.lane).filter(|entry| !entry.counted.is_quick()) else {
             return false;
         };
         entry.wait = WaitState::Unproven;
@@ -121,14 +121,14 @@ impl Workbench {
     /// keep the threads busy, and all hosts share these threads.
     pub(super) fn share_work_time(&mut self, id: LaneId, link_bytes: usize, now: Time) {
         let Some(entry) = self.lanes.get_mut(&id).filter(|_| link_bytes > HEAVY_LINKS) else { return };
-        if self.quick.lanes > usize::from(entry.quick_slots.is_some()) {
+        if self.counts.quick() > usize::from(entry.counted.is_quick()) {
             let work = Duration::from_nanos(link_bytes as u64 * NANOS_PER_LINK_BYTE);
             entry.lane.pace.extend_pause(work, LONGEST_WORK_PAUSE, now);
         }
     }
 
     /// Called while all slots, or all unreserved slots, are in use. Counts the slots that requests hold for longer than
-    /// the patience of a waiting lane. If these are more than half of all slots, the workers close as many slow
+    /// the threshold of a waiting lane. If these are more than half of all slots, the workers close as many slow
     /// responses as there are slots above one half. The number of responses to close stays set until the next count,
     /// even if waiting lanes take freed slots in between. Silent responses are closed by the same rule, but only if a
     /// quick lane waits: a new lane may be as slow as the silent ones. Returns when to count again.
@@ -145,13 +145,13 @@ impl Workbench {
         self.next_slot_count = now + SLOT_COUNT_INTERVAL.max(SLOT_COUNT_INTERVAL_PER_LANE.saturating_mul(lanes));
         // The only request to a new host was that for its robots.txt.
         let starts_of_new = u8::from(self.rules.robots == RobotsPolicy::Obey);
-        let mut quick = LongHeldSlots { is_awaited: false, count: 0, patience: QUICK_LANE_PATIENCE };
-        let mut new = LongHeldSlots { is_awaited: has_unproven, count: 0, patience: NEW_LANE_PATIENCE };
+        let mut quick = LongHeldSlots { is_awaited: false, count: 0, threshold: QUICK_LANE_THRESHOLD };
+        let mut new = LongHeldSlots { is_awaited: has_unproven, count: 0, threshold: NEW_LANE_THRESHOLD };
         for entry in self.lanes.values() {
             let Entry { lane, wait, .. } = &**entry;
             let held_longer_than = |span| lane.flights().filter(|(_, started)| now - *started > span).count();
-            let own_for_quick = held_longer_than(quick.patience);
-            let own_for_new = held_longer_than(new.patience);
+            let own_for_quick = held_longer_than(quick.threshold);
+            let own_for_new = held_longer_than(new.threshold);
             quick.count += own_for_quick;
             new.count += own_for_new;
             if matches!(wait, WaitState::Ready(_)) && lane.left() > 0 {
@@ -169,7 +169,7 @@ impl Workbench {
         match [quick, new].into_iter().find(|slots| slots.is_awaited) {
             Some(slots) => {
                 let excess = slots.count.saturating_sub(self.concurrency / 2);
-                self.rules.limits.slow_response_quota.set(excess, slots.patience);
+                self.rules.limits.slow_response_quota.set(excess, slots.threshold);
             }
             None => self.rules.limits.slow_response_quota.clear(),
         }

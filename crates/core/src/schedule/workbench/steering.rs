@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::{HeldLinks, Workbench};
+use super::Workbench;
 use crate::page::link::Link;
 use crate::rules::{Pace, RuleChange};
 use crate::schedule::job::{LaneId, Purpose};
+use crate::schedule::lane::Lane;
 use crate::time::Time;
 
 impl Workbench {
@@ -90,7 +91,6 @@ impl Workbench {
                 }
             }
             if removed.len() > before {
-                self.held.remove(removed.len() - before);
                 self.place(id, now);
             }
         }
@@ -101,30 +101,26 @@ impl Workbench {
     /// dropped, because a later run starts its own.
     pub fn take_back(&mut self) -> Vec<Link> {
         let mut links = Vec::new();
-        for entry in self.lanes.values_mut() {
-            links.extend(entry.lane.queue.drain(..));
-            let retries =
-                entry.lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
-            links.extend(retries.map(|Reverse(retry)| retry.link));
-            entry.lane.site_files.take();
+        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
+        for id in ids {
+            let Some(entry) = self.lanes.get_mut(&id) else { continue };
+            take_links(&mut entry.lane, &mut links);
+            if entry.update_counts(&mut self.counts) {
+                self.became_idle(id);
+            }
         }
-        self.held = HeldLinks(self.in_flight + self.decided.len());
         links
     }
 
     /// Takes back all links of one lane that are not in flight, because another process takes the lane over. Fetches of
     /// robots.txt files are dropped.
     pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
-        let Some(entry) = self.lanes.get_mut(&id) else { return Vec::new() };
-        let lane = &mut entry.lane;
-        lane.backlog = 0;
-        let (site_files, retries) = (lane.site_files.take().len(), lane.retries.len());
-        let mut links: Vec<Link> = lane.queue.drain(..).collect();
-        let removed = site_files + retries + links.len();
-        let page_retries = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
-        links.extend(page_retries.map(|Reverse(retry)| retry.link));
-        self.held.remove(removed);
-        self.place(id, now);
+        let mut links = Vec::new();
+        if let Some(entry) = self.lanes.get_mut(&id) {
+            entry.lane.backlog = 0;
+            take_links(&mut entry.lane, &mut links);
+            self.place(id, now);
+        }
         links
     }
 
@@ -138,4 +134,12 @@ impl Workbench {
 pub(super) fn spacing(rate: f64) -> Duration {
     // The minimum prevents a division by zero.
     Duration::from_secs_f64(1.0 / rate.max(1e-6))
+}
+
+/// Moves the links of a lane that are not in flight to `links`. Fetches of robots.txt files are dropped.
+fn take_links(lane: &mut Lane, links: &mut Vec<Link>) {
+    lane.site_files.take();
+    links.extend(lane.queue.drain(..));
+    let page_retries = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+    links.extend(page_retries.map(|Reverse(retry)| retry.link));
 }

@@ -44,8 +44,7 @@ impl Workbench {
     /// Puts a lane in the right queue after it changed.
     pub(super) fn place(&mut self, id: LaneId, now: Time) {
         self.fail_all(id, now);
-        self.request_refill(id);
-        self.update_lane_counts(id);
+        self.update_lane(id);
         let may_start_pages = self.pages_left > 0;
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
@@ -65,19 +64,23 @@ impl Workbench {
         }
     }
 
-    /// Requests more links of a lane from the frontier, if the lane has few left.
-    pub(super) fn request_refill(&mut self, id: LaneId) {
-        if self.pages_left == 0 {
-            return;
-        }
+    /// Called after a lane changed: updates the counts, and requests more links of the lane from the frontier if it has
+    /// few left.
+    pub(super) fn update_lane(&mut self, id: LaneId) {
         let refill_below = self.lane_batch().div_ceil(REFILL_DIVISOR);
-        if let Some(entry) = self.lanes.get_mut(&id)
+        let Some(entry) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if self.pages_left > 0
             && !entry.awaits_refill
             && entry.lane.backlog > 0
             && entry.lane.queue.len() < refill_below
         {
             entry.awaits_refill = true;
             self.wants_refill.push(id);
+        }
+        if entry.update_counts(&mut self.counts) {
+            self.became_idle(id);
         }
     }
 

@@ -1,4 +1,4 @@
-//! [`Page`]: the state of one response, fed by the connection of HTTP/1.1 or by a stream of HTTP/2.
+//! [`Exchange`]: one job and its response, which the connection of HTTP/1.1 or a stream of HTTP/2 feeds.
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,9 +39,9 @@ pub(crate) const FREE_HEAD: usize = 4 << 10;
 /// such lists at the same time.
 pub(super) const FREE_LINKS: usize = 4 << 10;
 
-/// The state of the response. Parts that exist only once the response arrives are boxed, because most fetches are
+/// One job and its response so far. Parts that exist only once the response arrives are boxed, because most fetches are
 /// waiting.
-pub(in crate::http) struct Page {
+pub(in crate::http) struct Exchange {
     pub(super) job: Box<Job>,
     pub(super) rules: Arc<Rules>,
     pub(super) started: Time,
@@ -116,7 +116,7 @@ impl SitemapRead {
     }
 }
 
-impl Page {
+impl Exchange {
     pub(in crate::http) fn new(job: Box<Job>, rules: Arc<Rules>, start: FetchStart) -> Self {
         let needs_raw = rules.keep_wire || rules.archive;
         let wire = needs_raw.then(|| Box::new(RawCapture { bytes: Vec::new(), charge: rules.budget.hold() }));
@@ -391,7 +391,7 @@ pub(super) fn public_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<
     }
 }
 
-impl Receiver for Page {
+impl Receiver for Exchange {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         let status = head.status;
         let reader = match &self.job.purpose {
