@@ -64,7 +64,8 @@ impl Compaction {
         let end = base.finish()?;
         let failed = |name: &str, doing, error| failed(&*self.files, name, doing, &error);
         if end > keep_from {
-            // The new file would be longer than the files it replaces.
+            // The new file starts at position 0 and must end before the first kept file. It would not fit, so the old
+            // files stay.
             return self
                 .files
                 .remove(log::COMPACTION_OUTPUT)
