@@ -3,7 +3,7 @@
 //! Most tests run a random history with commits, and open the directory again after the fault. The state must then be
 //! that of the last acknowledged commit or of the one in progress.
 
-use argiope_core::{Frontier, StoreErrorKind};
+use argiope_core::{Frontier, StoreError, StoreErrorKind};
 use argiope_store::disk::{
     CrawlSettings, DiskFrontier, Files, HistoryEvent, history_in, open_in, open_within, start_over_in, truncate_output,
 };
@@ -154,7 +154,7 @@ fn check_files(files: &CrashFiles, result: HistoryResult) -> Commit {
             HistoryEvent::Line { line } => lines += line.len() as u64,
             HistoryEvent::Note { .. } | HistoryEvent::Round => {}
         }
-        Ok(())
+        Ok::<(), StoreError>(())
     });
     read.expect("a history");
     let counts = frontier.counts();

@@ -456,7 +456,7 @@ fn outputs_of(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Vec<Strin
                 }
                 _ => {}
             }
-            Ok(())
+            Ok::<(), StoreError>(())
         });
         // An error ends the walk early. The list is then incomplete.
         drop(walked);

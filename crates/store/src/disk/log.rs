@@ -413,22 +413,22 @@ impl LogReader {
     }
 
     /// Calls `each` with the position and the content of every record from `from` to the end of the log. `from` must be
-    /// the start of a frame or the end of the log.
-    pub fn walk(
+    /// the start of a frame or the end of the log. An error of `each` ends the walk.
+    pub fn walk<E: From<StoreError>>(
         &self,
         from: u64,
-        each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
-    ) -> Result<Tail, StoreError> {
+        each: impl FnMut(u64, Record<'_>) -> Result<(), E>,
+    ) -> Result<Tail, E> {
         self.walk_until(from, u64::MAX, each)
     }
 
     /// Like [`Self::walk`], but stops before the first frame that starts at or after `until`.
-    pub fn walk_until(
+    pub fn walk_until<E: From<StoreError>>(
         &self,
         from: u64,
         until: u64,
-        mut each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
-    ) -> Result<Tail, StoreError> {
+        mut each: impl FnMut(u64, Record<'_>) -> Result<(), E>,
+    ) -> Result<Tail, E> {
         let mut at = from;
         let mut records = Vec::new();
         loop {
@@ -457,11 +457,8 @@ impl LogReader {
                 // complete when the next frame was found. So read it again.
                 let is_damaged = is_followed && !self.read_frame(section, at, &mut records)?;
                 if is_damaged {
-                    return Err(damaged(
-                        &*self.files,
-                        &name,
-                        &format!("the frame at byte {} is incomplete", at - section.base),
-                    ));
+                    let what = format!("the frame at byte {} is incomplete", at - section.base);
+                    return Err(damaged(&*self.files, &name, &what).into());
                 }
                 if !is_followed {
                     return Ok(Tail { end: at, torn_bytes: (section.base + len).saturating_sub(at) });
