@@ -80,6 +80,7 @@ pub mod frontier {
         ALREADY_SENT, Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
         StoreErrorKind, UrlHash,
     };
+    pub use argiope_core::schedule::store_error::Remedy;
 }
 
 /// Makes the examples in the README doc tests.

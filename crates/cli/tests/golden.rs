@@ -88,7 +88,7 @@ fn a_directory_of_a_later_format_is_refused_and_not_changed() {
         let out = argiope(command, folder.path());
         assert_eq!(out.status.code(), Some(1), "{command:?}");
         let stderr = text(&out.stderr);
-        assert!(stderr.contains("has format 9, this program knows 2: use a newer argiope"), "{stderr}");
+        assert!(stderr.contains("has format 9, this program knows 2; use a newer argiope"), "{stderr}");
     }
     assert_eq!(fs::read_to_string(&file).expect("reads"), later);
     assert!(FILES.iter().all(|name| folder.path().join(name).exists()));

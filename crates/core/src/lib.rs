@@ -23,7 +23,6 @@ pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
 pub use page::follow_list::FollowList;
 pub use page::link::{FoundLink, Link, LinkKind, LinkList};
 pub use page::url::{BadUrl, Origin, Url, UrlRef};
-pub use schedule::frontier::{
-    Counts, FinalOutcome, FoundEdges, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind,
-};
+pub use schedule::frontier::{Counts, FinalOutcome, FoundEdges, Frontier, LaneId, LinkRef, Put};
+pub use schedule::store_error::{Remedy, StoreError, StoreErrorKind};
 pub use time::Time;

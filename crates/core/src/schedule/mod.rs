@@ -12,6 +12,7 @@ pub mod keeper;
 pub mod lane;
 pub mod redirects;
 pub mod retry;
+pub mod store_error;
 pub mod trap;
 pub mod wait;
 pub mod workbench;

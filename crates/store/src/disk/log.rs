@@ -116,17 +116,17 @@ pub(super) fn compacted_header(number: u32, crawl: u64) -> [u8; FILE_HEADER] {
 
 /// Removes the files before the first file of the log, and the temporary file of an interrupted compaction.
 pub(super) fn remove_obsolete(files: &dyn Files, first: u32) -> Result<(), StoreError> {
-    let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
+    let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", error))?;
     let mut obsolete: Vec<String> =
         names.iter().filter_map(|name| file_number(name)).filter(|number| *number < first).map(file_name).collect();
     obsolete.extend(
         names.iter().any(|name| COMPACTION_OUTPUT.ends_with(&format!("/{name}"))).then(|| COMPACTION_OUTPUT.to_owned()),
     );
     for name in &obsolete {
-        files.remove(name).map_err(|error| failed(files, name, "remove", &error))?;
+        files.remove(name).map_err(|error| failed(files, name, "remove", error))?;
     }
     if !obsolete.is_empty() {
-        files.sync_folder(FOLDER).map_err(|error| failed(files, FOLDER, "sync", &error))?;
+        files.sync_folder(FOLDER).map_err(|error| failed(files, FOLDER, "sync", error))?;
     }
     Ok(())
 }
@@ -195,11 +195,11 @@ impl LogWriter {
     /// Creates the first file of a new log. Syncing is left to the first commit, so that a crawl starts without waiting
     /// for the disk.
     pub(super) fn create(files: Arc<dyn Files>, crawl: CrawlFile) -> Result<Self, StoreError> {
-        files.make_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "make", &error))?;
+        files.make_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "make", error))?;
         // Files may be left from an interrupted creation or removal of the directory.
-        for name in files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))? {
+        for name in files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", error))? {
             let Some(name) = file_number(&name).map(file_name) else { continue };
-            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
+            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", error))?;
         }
         let (file, name) = begin_file(&*files, 1, crawl.crawl, 0)?;
         Ok(Self {
@@ -227,7 +227,7 @@ impl LogWriter {
             self.files.sync_folder(FOLDER)?;
             self.files.sync_folder("")
         };
-        sync().map_err(|error| failed(&*self.files, &self.name, "sync", &error))?;
+        sync().map_err(|error| failed(&*self.files, &self.name, "sync", error))?;
         crawl.write(&*self.files)
     }
 
@@ -250,10 +250,10 @@ impl LogWriter {
             self.base = batch.start - FILE_HEADER as u64;
             (self.file, self.name) = begin_file(&*self.files, number, self.crawl, self.base)?;
             let sync = self.file.sync().and_then(|()| self.files.sync_folder(FOLDER));
-            sync.map_err(|error| failed(&*self.files, &self.name, "begin", &error))?;
+            sync.map_err(|error| failed(&*self.files, &self.name, "begin", error))?;
         }
         if !batch.frame.is_empty() {
-            let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
+            let error = |doing, error| failed(&*self.files, &self.name, doing, error);
             self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
             self.file.sync().map_err(|e| error("sync", e))?;
             if let Some(mut crawl) = self.changed_settings.take() {
@@ -272,7 +272,7 @@ fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(
         file.write_at(&header(VERSION, number, crawl, base), 0)?;
         Ok(file)
     };
-    let file = begin().map_err(|error| failed(files, &name, "begin", &error))?;
+    let file = begin().map_err(|error| failed(files, &name, "begin", error))?;
     Ok((file, name))
 }
 
@@ -311,7 +311,7 @@ impl LogReader {
     /// Opens all files of a log. The second value is the name of a last file that was never used, if there is one.
     pub fn open(files: Arc<dyn Files>, crawl: u64) -> Result<(Self, Option<String>), StoreError> {
         let numbers = |files: &dyn Files| -> Result<Vec<u32>, StoreError> {
-            let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
+            let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", error))?;
             let mut numbers: Vec<u32> = names.iter().filter_map(|name| file_number(name)).collect();
             numbers.sort_unstable();
             Ok(numbers)
@@ -349,7 +349,7 @@ impl LogReader {
             let name = file_name(number);
             let read_error = |error: io::Error| match error.kind() {
                 io::ErrorKind::NotFound => damaged(&**files, &name, "it is missing"),
-                _ => failed(&**files, &name, "read", &error),
+                _ => failed(&**files, &name, "read", error),
             };
             let file = files.open(&name).map_err(read_error)?;
             let mut found = [0; FILE_HEADER];
@@ -407,7 +407,7 @@ impl LogReader {
     /// Adds a file that the writer starts.
     pub fn add_section(&mut self, number: u32, base: u64) -> Result<(), StoreError> {
         let name = file_name(number);
-        let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", &error))?;
+        let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", error))?;
         self.sections.push(Section { number, version: VERSION, base, file });
         Ok(())
     }
@@ -442,7 +442,7 @@ impl LogReader {
                 continue;
             }
             let name = file_name(section.number);
-            let len = section.file.length().map_err(|error| failed(&*self.files, &name, "read", &error))?;
+            let len = section.file.length().map_err(|error| failed(&*self.files, &name, "read", error))?;
             if at == section.base + len {
                 // After a compacted file, there is a gap in the positions.
                 match next.filter(|next| self.is_compacted && next.base > at) {
@@ -495,7 +495,7 @@ impl LogReader {
 
     /// Reads the records of the frame at a position; `false` if it is incomplete.
     fn read_frame(&self, section: &Section, start: u64, records: &mut Vec<u8>) -> Result<bool, StoreError> {
-        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", error);
         let mut head = [0; FRAME_HEADER];
         let offset = start - section.base;
         let read = section.file.read_at(&mut head, offset).map_err(read_error)?;
@@ -516,7 +516,7 @@ impl LogReader {
     /// The checksum of the records at the offset `at` of a file, which are not in memory. `start` is the position of
     /// their frame.
     fn hash(&self, section: &Section, at: u64, length: usize, start: u64) -> Result<u64, StoreError> {
-        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", error);
         let mut hash = Xxh3::with_seed(self.crawl ^ start);
         let mut piece = vec![0; SCAN_BYTES.min(length)];
         let mut done = 0;
@@ -539,7 +539,7 @@ impl LogReader {
     /// damage.
     fn has_frame_after(&self, section: &Section, from: u64) -> Result<bool, StoreError> {
         let name = file_name(section.number);
-        let read_error = |error| failed(&*self.files, &name, "read", &error);
+        let read_error = |error| failed(&*self.files, &name, "read", error);
         let len = section.file.length().map_err(read_error)?;
         let tail = len.saturating_sub(from);
         let refuse = |why: &str| {
@@ -604,7 +604,7 @@ impl LogReader {
     fn fill_window(&mut self, position: u64, wanted: usize) -> Result<(), StoreError> {
         let mut window = std::mem::take(&mut self.window);
         if let Some((section, _)) = self.section_at(position) {
-            let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+            let read_error = |error| failed(&*self.files, &file_name(section.number), "read", error);
             let offset = position - section.base;
             // The length of a record is untrusted: check it against the file before allocating memory.
             let left = if wanted > WINDOW_BYTES {
@@ -624,8 +624,8 @@ impl LogReader {
     pub fn writer(&self, tail: &Tail, unused: Option<String>) -> Result<LogWriter, StoreError> {
         let files = Arc::clone(&self.files);
         if let Some(name) = unused {
-            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
-            files.sync_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "sync", &error))?;
+            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", error))?;
+            files.sync_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "sync", error))?;
         }
         let (Some(first), Some(last)) = (self.sections.first(), self.sections.last()) else {
             return Err(damaged(&*files, FOLDER, "it is empty"));
@@ -640,7 +640,7 @@ impl LogReader {
             }
             Ok(file)
         };
-        let file = cut().map_err(|error| failed(&*files, &name, "cut back", &error))?;
+        let file = cut().map_err(|error| failed(&*files, &name, "cut back", error))?;
         let snapshot = SnapshotFile::default();
         Ok(LogWriter {
             crawl: self.crawl,

@@ -175,7 +175,7 @@ impl SnapshotFile {
     /// Writes a portion; the last portion completes the snapshot. The log must already be synced up to all positions in
     /// the portion.
     pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
-        self.append(files, portion).map_err(|error| failed(files, TEMPORARY_NAME, "write", &error))?;
+        self.append(files, portion).map_err(|error| failed(files, TEMPORARY_NAME, "write", error))?;
         portion.completes.as_deref().map_or(Ok(()), |runs| self.publish(files, runs))
     }
 
@@ -202,7 +202,7 @@ impl SnapshotFile {
     fn publish(&mut self, files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
         for name in runs.iter().map(|number| run::file_name(*number)) {
             let synced = files.open(&name).and_then(|mut file| file.sync());
-            synced.map_err(|error| failed(files, &name, "sync", &error))?;
+            synced.map_err(|error| failed(files, &name, "sync", error))?;
         }
         let rename = || -> io::Result<()> {
             if !runs.is_empty() {
@@ -212,7 +212,7 @@ impl SnapshotFile {
             files.sync_folder("")
         };
         self.file = None;
-        rename().map_err(|error| failed(files, NAME, "replace", &error))
+        rename().map_err(|error| failed(files, NAME, "replace", error))
     }
 }
 
@@ -249,11 +249,11 @@ fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
         match files.remove(name) {
             Ok(()) => removed = true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(files, name, "remove", &error)),
+            Err(error) => return Err(failed(files, name, "remove", error)),
         }
     }
     if removed {
-        files.sync_folder("").map_err(|error| failed(files, "", "sync", &error))?;
+        files.sync_folder("").map_err(|error| failed(files, "", "sync", error))?;
     }
     Ok(())
 }
