@@ -19,7 +19,7 @@ pub mod time;
 pub mod visit;
 
 pub use http::race::{Race, RaceStep};
-pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
+pub use outcome::{ErrorKind, FailedPart, Failure, Outcome, Truncated};
 pub use page::follow_list::FollowList;
 pub use page::link::{FoundLink, Link, LinkKind, LinkList};
 pub use page::url::{BadUrl, Origin, Url, UrlRef};
