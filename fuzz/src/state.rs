@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, Url};
+use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, StoreError, Url};
 use argiope_store::disk::{CrawlSettings, File, Files, history_in, open_in};
 
 /// The contents of one file.
@@ -173,7 +173,7 @@ pub fn state(data: &[u8]) {
         }
     }
     let shared: Arc<dyn Files> = Arc::new(files.clone());
-    let _ = history_in(Arc::clone(&shared), |_| Ok(()));
+    let _ = history_in(Arc::clone(&shared), |_| Ok::<(), StoreError>(()));
     let Ok(mut opened) = open_in(shared, &CrawlSettings::new()) else { return };
     let counts = opened.frontier.counts();
     assert_eq!(counts.known, counts.queued + counts.settled, "every known URL is queued or settled");

@@ -50,7 +50,7 @@ pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
 pub use argiope_core::schedule::keeper::End;
 pub use argiope_core::visit::{Facts, PageFindings, Timings};
-pub use argiope_core::{BadUrl, ErrorKind, Failure, Frontier, Link, LinkKind, Outcome, Truncated, Url};
+pub use argiope_core::{BadUrl, ErrorKind, FailedPart, Failure, Frontier, Link, LinkKind, Outcome, Truncated, Url};
 pub use argiope_runtime::Error;
 pub use argiope_runtime::keeper_thread::MemoryFrontier;
 pub use argiope_runtime::keeper_thread::Summary;
@@ -80,6 +80,7 @@ pub mod frontier {
         ALREADY_SENT, Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
         StoreErrorKind, UrlHash,
     };
+    pub use argiope_core::schedule::store_error::Remedy;
 }
 
 /// Makes the examples in the README doc tests.

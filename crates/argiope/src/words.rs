@@ -2,17 +2,8 @@
 
 use std::borrow::Cow;
 
+use argiope_core::Remedy;
 use argiope_runtime::Error;
-
-/// Phrases in messages of the command, and their replacements in messages of the library.
-const PHRASES: [(&str, &str); 6] = [
-    ("give another --out", "use another `directory`"),
-    ("run the same command again", "start the crawl again"),
-    ("run the same command", "start the crawl again"),
-    ("use --user-agent", "use `user_agent`"),
-    ("--user NAME:PASSWORD", "`user`"),
-    ("--out", "`directory`"),
-];
 
 /// Settings of more than one word whose errors come from the configuration, where they are written with hyphens.
 const SETTINGS: [&str; 24] = [
@@ -44,7 +35,26 @@ const SETTINGS: [&str; 24] = [
 
 /// The error in the words of the library.
 pub(crate) fn in_library_words(error: Error) -> Error {
-    error.reworded(|text| reworded(text).into_owned(), setting)
+    error.reworded(|text| reworded(text).into_owned(), setting, remedy_words)
+}
+
+/// A remedy in the words of the library.
+fn remedy_words(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::FreeSpace => "what was committed is safe: free some space and start the crawl again to resume",
+        Remedy::MakeWritable => "what was committed is safe: make it writable and start the crawl again to resume",
+        Remedy::RemoveCause => "what was committed is safe: once the cause is removed, start the crawl again to resume",
+        Remedy::Rebuild => "start the crawl again: it is rebuilt from the log",
+        Remedy::RemoveSnapshot => "remove the file `snapshot`, and start the crawl again: it is rebuilt from the log",
+        Remedy::RestoreOrStartOver => "restore it from a copy, or start over with `fresh`",
+        Remedy::OtherDirectory => "use another `directory`",
+        Remedy::WaitOrOtherDirectory => "wait for it, or use another `directory`",
+        Remedy::MoveOrOtherDirectory => "move it, or use another `directory`",
+        Remedy::OtherDirectoryOrStartOver => "use another `directory`, or `fresh` to start over",
+        Remedy::RemoveOrOtherFile => "remove it or name another file",
+        Remedy::OtherFile => "name another file",
+        Remedy::NewerVersion => "use a newer version of the library",
+    }
 }
 
 /// The name of a setting in the library.
@@ -55,7 +65,7 @@ fn setting(key: &'static str) -> &'static str {
 
 /// A message with the names of settings in place of flags. Text in backquotes is a command line, which is not changed.
 pub(crate) fn reworded(text: &str) -> Cow<'_, str> {
-    if !text.contains("--") && !text.contains("same command") {
+    if !text.contains("--") {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
@@ -68,8 +78,7 @@ pub(crate) fn reworded(text: &str) -> Cow<'_, str> {
             out.push_str(part);
             continue;
         }
-        let phrased = PHRASES.iter().fold(part.to_owned(), |part, (from, to)| part.replace(from, to));
-        without_flags(&phrased, &mut out);
+        without_flags(part, &mut out);
     }
     Cow::Owned(out)
 }
@@ -100,19 +109,25 @@ mod tests {
     fn flags_become_settings() {
         for (before, after) in [
             ("longer than --max-url", "longer than `max_url`"),
-            ("is a file; give another --out", "is a file; use another `directory`"),
-            ("give another --out, or --fresh to start over", "use another `directory`, or `fresh` to start over"),
-            (
-                "free some space and run the same command to resume",
-                "free some space and start the crawl again to resume",
-            ),
             ("`argiope export d --format jsonl` gives all", "`argiope export d --format jsonl` gives all"),
-            ("give it as --user NAME:PASSWORD", "give it as `user`"),
+            ("give it with --user", "give it with `user`"),
             ("a -- b", "a -- b"),
             ("nothing to change", "nothing to change"),
         ] {
             assert_eq!(reworded(before), after);
         }
         assert_eq!((setting("max-pages"), setting("out"), setting("rate")), ("max_pages", "directory", "rate"));
+    }
+
+    #[test]
+    fn every_remedy_has_words_without_flags() {
+        for remedy in Remedy::ALL {
+            let (command, library) = (remedy.as_str(), remedy_words(remedy));
+            assert!(!command.is_empty() && !library.is_empty(), "{remedy:?}");
+            assert!(!library.contains("--") && !library.contains("command"), "{library}");
+            // Where the command has words of its own, the library does too.
+            let is_specific = command.contains("--") || command.contains("command");
+            assert!(!is_specific || command != library, "{library}");
+        }
     }
 }

@@ -184,28 +184,12 @@ impl ReadError {
 /// Calls `each` with every event of a crawl directory, in order.
 pub fn walk(
     directory: &Path,
-    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
+    each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<CrawlFile, ReadError> {
     if SegmentStore::has_results(directory) {
         return results::walk(directory, each);
     }
-    // The callback of `history` can only return a `StoreError`. Any other error is stored in `stopped`, and an empty
-    // `StoreError` stops the walk.
-    let mut stopped = None;
-    let walked = disk::history(directory, |event| {
-        each(event).map_err(|error| match error {
-            ReadError::Store(error) => error,
-            other => {
-                let error = StoreError::new(StoreErrorKind::Misuse, "");
-                stopped = Some(other);
-                error
-            }
-        })
-    });
-    match stopped {
-        Some(error) => Err(error),
-        None => Ok(walked?),
-    }
+    disk::history(directory, each)
 }
 
 /// The first bytes of the marker of a URL that was queued and then excluded or out of scope.

@@ -162,7 +162,7 @@ fn a_read_only_crawl_directory_is_refused_with_its_name() {
 
 /// Writes a snapshot, because such a short crawl does not write one by itself.
 fn take_snapshot(directory: &Path) {
-    let settings = disk::history(directory, |_| Ok(())).expect("a history").settings;
+    let settings = disk::history(directory, |_| Ok::<(), argiope_core::StoreError>(())).expect("a history").settings;
     let mut opened = disk::open(directory, &settings, usize::MAX).expect("opens");
     // Never during a run, but at its end after any growth of the log, in one portion.
     opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);

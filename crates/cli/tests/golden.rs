@@ -3,7 +3,7 @@
 //! `golden/format-1` is a crawl of six URLs that was stopped with one URL queued. It is never regenerated: a later
 //! format gets its own directory.
 
-use argiope_core::Frontier;
+use argiope_core::{Frontier, StoreError};
 use argiope_store::disk;
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn a_directory_of_format_1_is_resumed() {
         if !with_snapshot {
             fs::remove_file(folder.path().join("snapshot")).expect("removes");
         }
-        let settings = disk::history(folder.path(), |_| Ok(())).expect("a history").settings;
+        let settings = disk::history(folder.path(), |_| Ok::<(), StoreError>(())).expect("a history").settings;
         let opened = disk::open(folder.path(), &settings, usize::MAX).expect("opens");
         assert!(opened.resumed && opened.messages.is_empty(), "{:?}", opened.messages);
         let mut frontier = opened.frontier;
@@ -88,7 +88,7 @@ fn a_directory_of_a_later_format_is_refused_and_not_changed() {
         let out = argiope(command, folder.path());
         assert_eq!(out.status.code(), Some(1), "{command:?}");
         let stderr = text(&out.stderr);
-        assert!(stderr.contains("has format 9, this program knows 2: use a newer argiope"), "{stderr}");
+        assert!(stderr.contains("has format 9, this program knows 2; use a newer argiope"), "{stderr}");
     }
     assert_eq!(fs::read_to_string(&file).expect("reads"), later);
     assert!(FILES.iter().all(|name| folder.path().join(name).exists()));

@@ -19,11 +19,10 @@ pub mod time;
 pub mod visit;
 
 pub use http::race::{Race, RaceStep};
-pub use outcome::{ErrorKind, Failure, Outcome, Truncated};
+pub use outcome::{ErrorKind, FailedPart, Failure, Outcome, Truncated};
 pub use page::follow_list::FollowList;
 pub use page::link::{FoundLink, Link, LinkKind, LinkList};
 pub use page::url::{BadUrl, Origin, Url, UrlRef};
-pub use schedule::frontier::{
-    Counts, FinalOutcome, FoundEdges, Frontier, LaneId, LinkRef, Put, StoreError, StoreErrorKind,
-};
+pub use schedule::frontier::{Counts, FinalOutcome, FoundEdges, Frontier, LaneId, LinkRef, Put};
+pub use schedule::store_error::{Remedy, StoreError, StoreErrorKind};
 pub use time::Time;

@@ -135,20 +135,37 @@ names! {
     }
 }
 
+names! {
+    /// What failed, as far as a URL is concerned.
+    #[non_exhaustive]
+    FailedPart {
+        /// The request for the URL itself.
+        Request = "request",
+        /// The host: it stopped responding, and its queued URLs were given up.
+        Host = "host",
+        /// The request for the robots.txt of the host.
+        Robots = "robots",
+    }
+}
+
 /// The beginning of the message of URLs whose host stopped responding.
-pub(crate) const HOST_GIVEN_UP: &str = "the host was given up on";
+const HOST_GIVEN_UP: &str = "the host was given up on";
 /// The beginning of the message of URLs whose robots.txt could not be fetched.
-pub(crate) const ROBOTS_NOT_FETCHED: &str = "robots.txt could not be fetched";
+const ROBOTS_NOT_FETCHED: &str = "robots.txt could not be fetched";
 
 /// Maximum length of a failure's message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1_000;
 
-/// What went wrong: `kind` for scripts, `message` for people.
+/// What went wrong: `kind` and `part` for scripts, `message` for people.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "StoredFailure")]
 #[non_exhaustive]
 pub struct Failure {
     pub kind: ErrorKind,
     pub message: Box<str>,
+    /// What failed. Records omit it for the request itself.
+    #[serde(skip_serializing_if = "FailedPart::is_request")]
+    pub part: FailedPart,
 }
 
 impl Failure {
@@ -156,27 +173,102 @@ impl Failure {
     pub fn new(kind: ErrorKind, message: impl Into<Box<str>>) -> Self {
         let message = message.into();
         if message.len() <= MAX_MESSAGE {
-            return Self { kind, message };
+            return Self { kind, message, part: FailedPart::Request };
         }
         let cut = message.get(..message.floor_char_boundary(MAX_MESSAGE)).unwrap_or_default();
-        Self { kind, message: format!("{cut}…").into() }
+        Self { kind, message: format!("{cut}…").into(), part: FailedPart::Request }
+    }
+
+    /// The failure of the other URLs of a host that stopped responding. `why` is the last failure of the host.
+    pub(crate) fn given_up(kind: ErrorKind, why: &str) -> Self {
+        Self { part: FailedPart::Host, ..Self::new(kind, format!("{HOST_GIVEN_UP}: {why}")) }
+    }
+
+    /// The failure of all URLs of an origin whose robots.txt could not be fetched. `self` is the failure of that fetch.
+    #[must_use]
+    pub(crate) fn of_robots(self) -> Self {
+        let message = format!("{ROBOTS_NOT_FETCHED}: {}", self.message).into();
+        Self { message, part: FailedPart::Robots, ..self }
     }
 
     /// Whether the URL failed because its host could not be reached for now, and not because of the URL itself.
     pub fn concerns_host(&self) -> bool {
-        self.is_given_up()
-            || self.message.starts_with(ROBOTS_NOT_FETCHED)
+        self.part != FailedPart::Request
             || matches!(self.kind, ErrorKind::DnsServfail | ErrorKind::DnsTimeout | ErrorKind::RobotsUnreachable)
     }
 
     /// Whether the URL failed because its host stopped responding.
     pub fn is_given_up(&self) -> bool {
-        self.message.starts_with(HOST_GIVEN_UP)
+        self.part == FailedPart::Host
+    }
+}
+
+impl FailedPart {
+    fn is_request(&self) -> bool {
+        *self == Self::Request
+    }
+}
+
+/// A failure as records have it.
+#[derive(serde::Deserialize)]
+struct StoredFailure {
+    kind: ErrorKind,
+    message: Box<str>,
+    part: Option<FailedPart>,
+}
+
+impl From<StoredFailure> for Failure {
+    fn from(StoredFailure { kind, message, part }: StoredFailure) -> Self {
+        // Records of older directories have no `part`. There, only the beginning of the message says what failed.
+        let part_of_message = || match &*message {
+            text if text.starts_with(HOST_GIVEN_UP) => FailedPart::Host,
+            text if text.starts_with(ROBOTS_NOT_FETCHED) => FailedPart::Robots,
+            _ => FailedPart::Request,
+        };
+        let part = part.unwrap_or_else(part_of_message);
+        // In older directories, the message about the content of a sitemap begins with this.
+        let message = message.strip_prefix("sitemap: ").map(Into::into).unwrap_or(message);
+        Self { kind, message, part }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(record: &str) -> Failure {
+        serde_json::from_str(record).expect("a failure")
+    }
+
+    #[test]
+    fn records_say_what_failed_unless_it_is_the_request() {
+        let reset = Failure::new(ErrorKind::Reset, "gone");
+        assert_eq!(serde_json::to_string(&reset).expect("JSON"), r#"{"kind":"reset","message":"gone"}"#);
+        assert!(!reset.concerns_host() && !reset.is_given_up());
+        let given_up = Failure::given_up(ErrorKind::Reset, "gone");
+        assert!(given_up.concerns_host() && given_up.is_given_up());
+        let robots = reset.clone().of_robots();
+        assert!(robots.concerns_host() && !robots.is_given_up());
+        for failure in [reset, given_up, robots] {
+            assert_eq!(read(&serde_json::to_string(&failure).expect("JSON")), failure);
+        }
+        // The message has no effect if the record says what failed.
+        let record = r#"{"kind":"reset","message":"robots.txt could not be fetched: gone","part":"request"}"#;
+        assert!(!read(record).concerns_host());
+    }
+
+    #[test]
+    fn older_records_without_a_part_are_read_by_their_message() {
+        let of = |message: &str| read(&format!(r#"{{"kind":"reset","message":"{message}"}}"#));
+        assert_eq!(of("the host was given up on: gone").part, FailedPart::Host);
+        assert_eq!(of("robots.txt could not be fetched: gone").part, FailedPart::Robots);
+        assert_eq!(of("gone").part, FailedPart::Request);
+        assert_eq!(&*of("sitemap: it is empty").message, "it is empty");
     }
 }

@@ -11,7 +11,7 @@
 use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
 use crate::http2::{self, HandedOver};
-use crate::log::{HostState, LogIndex, RequestEnd, RequestLog};
+use crate::log::{HostState, RequestEnd, RequestIndex, RequestLog};
 use crate::request::{ParsedRequest, ReceivedRequest, parse};
 use crate::script::{ResponseScript, ResponseStep};
 use crate::site::{ResponseSource, SiteContent};
@@ -80,7 +80,7 @@ struct ActiveResponse {
     /// Close after this response, because the client requested it.
     close_after: bool,
     host: Arc<HostState>,
-    log_index: LogIndex,
+    log_index: RequestIndex,
 }
 
 /// Where the steps of a response come from.

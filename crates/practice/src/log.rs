@@ -157,7 +157,7 @@ pub(crate) enum RequestEnd {
 }
 
 /// The index of a request in the list; `None` if the list is disabled.
-pub(crate) type LogIndex = Option<usize>;
+pub(crate) type RequestIndex = Option<usize>;
 
 /// All counters, shared by all threads of a web.
 #[derive(Debug)]
@@ -285,7 +285,7 @@ impl RequestLog {
         (connection, site): (u64, usize),
         (status, is_violation): (u16, bool),
         now: Instant,
-    ) -> LogIndex {
+    ) -> RequestIndex {
         let start = now.saturating_duration_since(self.started);
         let nanos = start.as_nanos() as u64;
         self.first_start.fetch_min(nanos, Relaxed);
@@ -343,7 +343,7 @@ impl RequestLog {
     }
 
     /// Records the end of a request.
-    pub(crate) fn end(&self, host: &HostState, site: usize, index: LogIndex, end: RequestEnd, now: Instant) {
+    pub(crate) fn end(&self, host: &HostState, site: usize, index: RequestIndex, end: RequestEnd, now: Instant) {
         host.in_flight.fetch_sub(1, Relaxed);
         self.at_once.decrease();
         if let Some(site) = self.sites.get(site) {

@@ -14,6 +14,7 @@ use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
 use argiope_core::schedule::carryover::{Progress, UnreadPages};
 use argiope_core::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
 use argiope_core::schedule::keeper::Changes;
+use argiope_core::schedule::store_error::Remedy;
 use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, OutputHash, SettingChange};
 
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
@@ -188,32 +189,29 @@ impl Directory {
     /// Opens the output file for all records. A file written by this crawl is continued, unless its committed part was
     /// changed; any other non-empty file is refused.
     pub fn open_output(&self, path: &Path) -> Result<OutputFile, StoreError> {
-        let fail = |error: &io::Error| {
-            StoreError::new(StoreErrorKind::File, format!("{} cannot be written: {error}", path.display()))
+        let fail = |error: io::Error| {
+            let message = format!("{} cannot be written: {error}", path.display());
+            StoreError::new(StoreErrorKind::File, message).with_source(error)
         };
-        let name = output_name(&self.path, path).map_err(|error| fail(&error))?;
+        let name = output_name(&self.path, path).map_err(fail)?;
         if let Some(committed) = self.folder.outputs.get(&name) {
             let export = format!("`argiope export {} --format jsonl` gives all records", self.path.display());
             if !path.exists() && *committed > 0 {
-                let message =
-                    format!("{} is missing, which this crawl wrote; name another file: {export}", path.display());
-                return Err(StoreError::new(StoreErrorKind::File, message));
+                let message = format!("{} is missing, which this crawl wrote; {export}", path.display());
+                return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::OtherFile));
             }
             disk::truncate_output(&*self.folder.files, &name, *committed)?;
             let hash = OutputHash::of(&*self.folder.files, &name, *committed)?;
             if self.frontier.output_hash(&name).is_some_and(|known| known != hash.value()) {
-                let message =
-                    format!("{} was changed since this crawl wrote it; name another file: {export}", path.display());
-                return Err(StoreError::new(StoreErrorKind::File, message));
+                let message = format!("{} was changed since this crawl wrote it; {export}", path.display());
+                return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::OtherFile));
             }
             return Ok(OutputFile { name, hash });
         }
-        let length =
-            atomic_file::open_or_create(path).and_then(|file| file.metadata()).map_err(|error| fail(&error))?.len();
+        let length = atomic_file::open_or_create(path).and_then(|file| file.metadata()).map_err(fail)?.len();
         if length > 0 {
-            let message =
-                format!("{} exists and was not written by this crawl; remove it or name another file", path.display());
-            return Err(StoreError::new(StoreErrorKind::File, message));
+            let message = format!("{} exists and was not written by this crawl", path.display());
+            return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::RemoveOrOtherFile));
         }
         Ok(OutputFile { name, hash: OutputHash::default() })
     }
@@ -245,8 +243,8 @@ impl Directory {
 fn refuse_foreign_report(directory: &Path) -> Result<(), StoreError> {
     let report = directory.join(disk::REPORT);
     if report.symlink_metadata().is_ok_and(|meta| !meta.is_file() || meta.len() > 0) {
-        let message = format!("{} was not written by this crawl; move it, or give another --out", report.display());
-        return Err(StoreError::new(StoreErrorKind::Format, message));
+        let message = format!("{} was not written by this crawl", report.display());
+        return Err(StoreError::new(StoreErrorKind::Format, message).with_remedy(Remedy::MoveOrOtherDirectory));
     }
     Ok(())
 }
@@ -254,9 +252,8 @@ fn refuse_foreign_report(directory: &Path) -> Result<(), StoreError> {
 /// Refuses a path that exists and is not a directory.
 fn check_is_directory(path: &Path) -> Result<(), StoreError> {
     if path.metadata().is_ok_and(|meta| !meta.is_dir()) {
-        let message =
-            format!("{} is a file, and a crawl directory must be a directory; give another --out", path.display());
-        return Err(StoreError::new(StoreErrorKind::File, message));
+        let message = format!("{} is a file, and a crawl directory must be a directory", path.display());
+        return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::OtherDirectory));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use argiope_content::{RuleError, SelectError};
 use argiope_core::BadUrl;
 use argiope_core::rules::ConfigError;
-use argiope_core::schedule::frontier::StoreError;
+use argiope_core::schedule::store_error::{Remedy, StoreError, StoreErrorKind};
 
 /// Why a crawl could not start, or stopped before its end.
 ///
@@ -83,17 +83,21 @@ impl Error {
     }
 
     /// The same error in other words, for example with the names of methods in place of flags. `reword` replaces
-    /// messages, `rename` the names of settings.
+    /// messages, `rename` the names of settings, `remedy_words` the words of remedies.
     #[must_use]
-    pub fn reworded(self, reword: impl Fn(&str) -> String, rename: impl Fn(&'static str) -> &'static str) -> Self {
+    pub fn reworded(
+        self,
+        reword: impl Fn(&str) -> String,
+        rename: impl Fn(&'static str) -> &'static str,
+        remedy_words: impl Fn(Remedy) -> &'static str,
+    ) -> Self {
         let cause = match self.cause {
             Cause::Config(ConfigError { key, value, problem }) => {
                 Cause::Config(ConfigError { key: rename(key), value, problem: reword(&problem) })
             }
-            Cause::Store(StoreError { kind, message }) => Cause::Store(StoreError::new(kind, reword(&message))),
+            Cause::Store(error) => Cause::Store(error.reworded(remedy_words)),
             Cause::Engine { message, source } => Cause::Engine { message: reword(&message).into(), source },
-            Cause::Internal(message) => Cause::Internal(reword(&message).into()),
-            other @ (Cause::Input(_) | Cause::Sink { .. }) => other,
+            other @ (Cause::Input(_) | Cause::Sink { .. } | Cause::Internal(_)) => other,
         };
         Self { cause }
     }
@@ -145,13 +149,45 @@ impl Error {
 
     /// What the user can do about the error.
     pub fn advice(&self) -> &'static str {
+        const REPORT: &str = "please report this bug; start again to resume";
         match &self.cause {
             Cause::Config(_) => "correct the setting and start again",
             Cause::Input(_) => "correct the URL, selector, rule or request that the message names",
-            Cause::Store(_) => "check the crawl directory and its file system; committed pages are safe",
+            Cause::Store(error) => match error.kind {
+                StoreErrorKind::Locked => "wait until the other process has ended, or use another crawl directory",
+                StoreErrorKind::Damaged => "restore the damaged file from a copy, or start over",
+                StoreErrorKind::Format => "use another crawl directory, or the version of Argiope that wrote this one",
+                StoreErrorKind::OtherCrawl => "use another crawl directory, or start over",
+                StoreErrorKind::Full => "make room for what the message names; start again to resume",
+                StoreErrorKind::LeaseLost => "start again: other processes may have taken over the hosts",
+                StoreErrorKind::Misuse => "correct the call to the frontier, or report the bug if Argiope made it",
+                // The kind `File`, and kinds that are added later.
+                _ => "check what the message names; committed pages are safe",
+            },
             Cause::Sink { .. } => "correct the sink; start again to resume in a crawl directory",
-            Cause::Engine { .. } => "check the limits on threads and open files; start again to resume",
-            Cause::Internal(_) => "please report this bug; start again to resume",
+            Cause::Engine { source: Some(_), .. } => {
+                "check the limits on threads and open files; start again to resume"
+            }
+            // A thread of the engine panicked.
+            Cause::Engine { source: None, .. } => REPORT,
+            Cause::Internal(_) => REPORT,
+        }
+    }
+
+    /// The message, and the advice unless the message itself says what to do.
+    pub fn message_with_advice(&self) -> String {
+        if self.includes_advice() { self.to_string() } else { format!("{self}; {}", self.advice()) }
+    }
+
+    /// Whether the message itself says what to do. The advice would repeat it.
+    fn includes_advice(&self) -> bool {
+        match &self.cause {
+            Cause::Config(_) | Cause::Input(_) => true,
+            Cause::Store(error) => error.remedy().is_some(),
+            // An error that does not come from the system is about an engine that the system cannot run. Its message
+            // names the engines that work.
+            Cause::Engine { source, .. } => source.as_ref().is_some_and(|error| error.raw_os_error().is_none()),
+            Cause::Sink { .. } | Cause::Internal(_) => false,
         }
     }
 }
@@ -217,8 +253,6 @@ impl From<StoreError> for Error {
 mod tests {
     use std::error::Error as _;
 
-    use argiope_core::schedule::frontier::StoreErrorKind;
-
     use super::*;
 
     #[test]
@@ -228,7 +262,7 @@ mod tests {
         let input = Error::input("\"x\": not a URL");
         assert!(input.is_input() && input.to_string() == "\"x\": not a URL" && input.source().is_none());
         let store = Error::from(StoreError::new(StoreErrorKind::Full, "the disk is full"));
-        assert!(store.is_store() && store.to_string() == "the disk is full");
+        assert!(store.is_store() && store.to_string() == "the disk is full" && store.source().is_none());
         let engine = Error::no_thread(io::Error::other("too many"));
         assert!(engine.is_engine() && engine.to_string().ends_with("too many") && engine.source().is_some());
         let sink = Error::sink("at http://h/", "disk on fire".into());
@@ -238,5 +272,25 @@ mod tests {
         assert!(internal.is_internal() && internal.source().is_none());
         let advice = [config, store, sink, engine, internal].map(|error| error.advice());
         assert!(advice.iter().all(|advice| !advice.is_empty()));
+    }
+
+    #[test]
+    fn an_error_of_the_store_has_its_cause_and_advice_for_its_kind() {
+        let store = |kind| Error::from(StoreError::new(kind, "it failed"));
+        let with_source = StoreError::new(StoreErrorKind::File, "it failed").with_source(io::Error::other("a cause"));
+        assert_eq!(Error::from(with_source).source().map(ToString::to_string).as_deref(), Some("a cause"));
+        let (locked, other) = (store(StoreErrorKind::Locked), store(StoreErrorKind::OtherCrawl));
+        assert!(locked.advice().starts_with("wait until the other process has ended"), "{}", locked.advice());
+        assert!(other.advice().starts_with("use another crawl directory"), "{}", other.advice());
+        assert_eq!(other.message_with_advice(), "it failed; use another crawl directory, or start over");
+        let with_remedy = StoreError::new(StoreErrorKind::OtherCrawl, "it failed").with_remedy(Remedy::OtherDirectory);
+        assert_eq!(Error::from(with_remedy).message_with_advice(), "it failed; give another --out");
+        let unsupported = Error::engine("no io_uring; --engine tokio works", Some(io::ErrorKind::Unsupported.into()));
+        assert_eq!(unsupported.message_with_advice(), "no io_uring; --engine tokio works");
+        let panicked = Error::engine("a worker thread died", None);
+        assert_eq!(
+            panicked.message_with_advice(),
+            "a worker thread died; please report this bug; start again to resume"
+        );
     }
 }

@@ -126,7 +126,7 @@ fn known_pages(directory: &Path, rules: &Rules) -> Result<KnownPages, StoreError
             }
             _ => {}
         }
-        Ok(())
+        Ok::<(), StoreError>(())
     })?;
     Ok(known)
 }

@@ -1,6 +1,6 @@
 //! The crawl directory on a real file system.
 
-use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, StoreErrorKind, Url};
+use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
 use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, history, open, remove, truncate_output};
 use std::fs;
 use std::path::Path;
@@ -77,7 +77,7 @@ fn committed_data_survives_a_restart_and_is_in_the_history() {
             HistoryEvent::Round => "round".to_owned(),
             HistoryEvent::Note { host, note } => format!("{host} is {}", String::from_utf8_lossy(note)),
         });
-        Ok(())
+        Ok::<(), StoreError>(())
     })
     .expect("a history");
     assert_eq!(
@@ -103,7 +103,7 @@ fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
     assert_eq!(refused.kind, StoreErrorKind::Locked);
     assert!(refused.message.contains(&std::process::id().to_string()), "{refused}");
     assert_eq!(remove(folder.path(), None).expect_err("the directory is locked").kind, StoreErrorKind::Locked);
-    history(folder.path(), |_| Ok(())).expect("a history");
+    history(folder.path(), |_| Ok::<(), StoreError>(())).expect("a history");
     drop(locked);
     open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("the lock is released");
 }

@@ -118,7 +118,7 @@ fn symbolic_and_hard_links_are_not_written_through() {
     make_crawl(folder.path());
     let log = folder.path().join("log/000001.log");
     fs::hard_link(&log, folder.path().join("copy")).expect("a link");
-    history(folder.path(), |_| Ok(())).expect("it can be read");
+    history(folder.path(), |_| Ok::<(), StoreError>(())).expect("it can be read");
 }
 
 #[test]

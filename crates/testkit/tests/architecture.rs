@@ -272,9 +272,6 @@ fn only_one_file_uses_both_engine_and_store() {
     assert_eq!(both, ["crates/runtime/src/keeper_thread/mod.rs"]);
 }
 
-/// Names that still have two definitions.
-const BEING_RENAMED: [&str; 1] = ["Lease"];
-
 /// A public type name has one definition in the workspace, so that a search finds it. No type that is visible in a crate or
 /// a module has the name of a public one.
 #[test]
@@ -300,8 +297,7 @@ fn a_public_type_name_is_defined_once_in_the_workspace() {
         }
     }
     assert!(places.len() > 200, "only {} types: has the layout changed?", places.len());
-    places
-        .retain(|name, (files, has_public)| *has_public && files.len() > 1 && !BEING_RENAMED.contains(&name.as_str()));
+    places.retain(|_, (files, has_public)| *has_public && files.len() > 1);
     assert!(places.is_empty(), "public type names that are defined more than once: {places:#?}");
 }
 

@@ -1,6 +1,6 @@
 //! Tests of log compaction, without faults and with a fault at each file system call of a compaction.
 
-use argiope_core::{FinalOutcome, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, Url};
+use argiope_core::{FinalOutcome, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, StoreError, Url};
 use argiope_store::disk::{
     CrawlSettings, DiskFrontier, Files, GraphRound, HistoryEvent, LinkGraph, LogWriter, history_in, open_in,
 };
@@ -96,7 +96,7 @@ fn read_crawl(files: &CrashFiles) -> CrawlData {
             HistoryEvent::Round => round_starts.push(records.len()),
             HistoryEvent::Line { .. } | HistoryEvent::Note { .. } => {}
         }
-        Ok(())
+        Ok::<(), StoreError>(())
     });
     result.expect("a history");
     let second_last = round_starts.len().checked_sub(2);
@@ -109,7 +109,7 @@ fn read_crawl(files: &CrashFiles) -> CrawlData {
                 page.edges()
                     .map(|edge| format!("{} {} {} {}", page.source, edge.target, edge.kind.as_str(), edge.nofollow)),
             );
-            Ok::<(), argiope_core::StoreError>(())
+            Ok::<(), StoreError>(())
         });
         result.expect("pages");
         let mut targets: Vec<String> = edges.iter().filter_map(|edge| edge.split(' ').nth(1)).map(Into::into).collect();

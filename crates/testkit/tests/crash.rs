@@ -3,7 +3,7 @@
 //! Most tests run a random history with commits, and open the directory again after the fault. The state must then be
 //! that of the last acknowledged commit or of the one in progress.
 
-use argiope_core::{Frontier, StoreErrorKind};
+use argiope_core::{Frontier, Remedy, StoreError, StoreErrorKind};
 use argiope_store::disk::{
     CrawlSettings, DiskFrontier, Files, HistoryEvent, history_in, open_in, open_within, start_over_in, truncate_output,
 };
@@ -154,7 +154,7 @@ fn check_files(files: &CrashFiles, result: HistoryResult) -> Commit {
             HistoryEvent::Line { line } => lines += line.len() as u64,
             HistoryEvent::Note { .. } | HistoryEvent::Round => {}
         }
-        Ok(())
+        Ok::<(), StoreError>(())
     });
     read.expect("a history");
     let counts = frontier.counts();
@@ -230,7 +230,7 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     files.plan(files.calls(), InjectedFault::Once(ErrorKind::StorageFull));
     let error = writer.write(&batch).expect_err("the disk is full");
     assert_eq!(error.kind, StoreErrorKind::Full);
-    assert!(error.message.contains("crawl/log/000001.log") && error.message.contains("free some space"), "{error}");
+    assert!(error.message.contains("crawl/log/000001.log") && error.remedy() == Some(Remedy::FreeSpace), "{error}");
     assert_eq!(writer.write(&batch).expect_err("the failure is permanent"), error);
 }
 
@@ -330,7 +330,7 @@ fn a_damaged_run_file_is_named_and_rebuilt() {
         .expect("opening does not read the pages of the run");
     let error = model.knows_all_urls(&opened.frontier).expect_err("damaged");
     assert_eq!(error.kind, StoreErrorKind::Damaged);
-    assert!(error.message.contains("000001.run") && error.message.contains("same command again"), "{error}");
+    assert!(error.message.contains("000001.run") && error.remedy() == Some(Remedy::Rebuild), "{error}");
     let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
     let mut frontier = opened.frontier;
     model.compare_all(&mut frontier);

@@ -12,7 +12,8 @@ use argiope_core::page::custom_request::{CustomRequest, Method};
 use argiope_core::schedule::frontier::ALREADY_SENT;
 use argiope_core::{Link, LinkRef, Url};
 use argiope_store::cluster::{
-    BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleRequest, TakeRequest, TakeResult, bucket_of,
+    BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleReply, SettleRequest, TakeRequest, TakeResult,
+    bucket_of,
 };
 use argiope_testkit::frontier_suite as suite;
 use argiope_testkit::redis_cluster::{NODE_TIMEOUT_MS, RedisCluster};
@@ -248,17 +249,19 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
         notes: vec![("h.example".into(), b"note".to_vec())],
     };
     let (link_one, link_two) = (&taken.hosts[0].links[0].link, &taken.hosts[0].links[1].link);
+    let refused = |why: &str| SettleReply::Refused(why.to_owned());
     let out_of_order = client_one.settle(&[settle(first.epoch, 2, link_one)]).expect("settle");
-    assert!(out_of_order[0].is_err(), "only the next number settles");
+    assert_eq!(out_of_order, [refused("sequence")], "only the next number settles");
     for _ in 0..2 {
         assert_eq!(
             client_one.settle(&[settle(first.epoch, 1, link_one)]).expect("settle"),
-            [Ok(())],
+            [SettleReply::Accepted],
             "settling is idempotent"
         );
     }
-    assert!(
-        client_one.settle(&[settle(first.epoch, 2, link_one)]).expect("settle")[0].is_err(),
+    assert_eq!(
+        client_one.settle(&[settle(first.epoch, 2, link_one)]).expect("settle"),
+        [refused("not leased")],
         "a page is settled once"
     );
     // Renewing a lease with a duration of zero ends it at once.
@@ -275,8 +278,9 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     assert_eq!(second.queued, 4, "leased links are queued again");
     assert_eq!(client_one.renew(&[token(first.epoch)], LEASE_MS).expect("renew"), [false]);
     assert!(client_one.take(&[take_request(first.epoch, 2)]).expect("take")[0].is_none());
-    assert!(
-        client_one.settle(&[settle(first.epoch, 2, link_two)]).expect("settle")[0].is_err(),
+    assert_eq!(
+        client_one.settle(&[settle(first.epoch, 2, link_two)]).expect("settle"),
+        [refused("epoch")],
         "an old epoch settles nothing"
     );
     assert_eq!(client_two.notes(&[(bucket, "h.example".into())]).expect("notes"), [Some(b"note".to_vec())]);
@@ -342,7 +346,7 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     assert_eq!(client_one.take(&[take_request(2)]).expect("take")[0].as_ref().map(|taken| taken.leased), Some(3));
     // A settle without links stores only records, such as that of a robots.txt.
     let settle = SettleRequest { token, sequence: 1, pages: 0, bytes: 0, fingerprints: Vec::new(), notes: Vec::new() };
-    assert_eq!(client_one.settle(&[settle]).expect("settle"), [Ok(())]);
+    assert_eq!(client_one.settle(&[settle]).expect("settle"), [SettleReply::Accepted]);
 }
 
 fn a_failover_loses_nothing_that_was_confirmed(cluster: &mut RedisCluster) {

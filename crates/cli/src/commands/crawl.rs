@@ -447,12 +447,13 @@ pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> Exi
     }
 }
 
-/// Prints an error that prevented or ended the crawl, and returns its exit code.
+/// Prints an error that prevented or ended the crawl, with what to do about it. Returns its exit code.
 pub(super) fn fail_with(messages: MessageSettings, error: &Error) -> ExitCode {
+    let text = error.message_with_advice();
     if messages.log_json {
-        let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &error.to_string()));
+        let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &text));
     } else {
-        print_error(&escape::visible_lines(&error.to_string()));
+        print_error(&escape::visible_lines(&text));
     }
     let is_other_crawl = error.as_store().is_some_and(|error| error.kind == StoreErrorKind::OtherCrawl);
     ExitCode::from(if is_other_crawl { USAGE } else { FAILED })

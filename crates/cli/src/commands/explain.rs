@@ -85,7 +85,7 @@ pub fn render(explanation: &Explanation) -> String {
     }
     line("scope", scope(explanation));
     for cut in &explanation.cuts {
-        let place = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.words());
+        let place = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.description());
         line("endless", format!("similar links were skipped: {place}; to follow them: {}", cut.rule.advice()));
     }
     for reason in &explanation.unfollowed {

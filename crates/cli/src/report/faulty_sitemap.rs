@@ -7,10 +7,6 @@ use super::BrokenReason;
 use crate::records::StoredRecord;
 use crate::screen::wording;
 
-/// The beginning of the error message in the record of a sitemap whose content is faulty. The report omits it, because it
-/// lists sitemaps separately.
-const SITEMAP_FAULT: &str = "sitemap: ";
-
 /// A sitemap that could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultySitemap {
@@ -54,9 +50,7 @@ impl FaultySitemap {
             BrokenReason::Status(status) => {
                 format!("{status} {}", wording::reason_phrase(*status)).trim_end().to_owned()
             }
-            BrokenReason::Failure(failure) => {
-                failure.message.strip_prefix(SITEMAP_FAULT).unwrap_or(&failure.message).to_owned()
-            }
+            BrokenReason::Failure(failure) => failure.message.to_string(),
         };
         if self.is_used { format!("{fault}; the part before it was used") } else { fault }
     }

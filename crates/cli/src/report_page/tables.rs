@@ -175,7 +175,7 @@ fn append_cuts(html: &mut String, page: &ReportPage<'_>) {
         table.add_row(&[
             cell(Text(&cut.at)),
             number_cell(cut.skipped, wording::count(cut.skipped)),
-            cell(Text(cut.rule.words())),
+            cell(Text(cut.rule.description())),
             cell(UrlLink(&cut.example)),
             cell(Text(cut.rule.advice())),
         ]);

@@ -395,7 +395,7 @@ impl Root {
             trimmed.split("://").last().unwrap_or(trimmed).split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {
             // Parsing would drop the password silently, and the crawl would not be logged in.
-            let problem = "a name or password inside a URL is not used; give it as --user NAME:PASSWORD";
+            let problem = "a name or password inside a URL is not used; give it with --user";
             let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
             return Err(Config::error("roots", stripped, problem));
         }

@@ -20,6 +20,8 @@ use crate::page::url::{Url, UrlRef};
 use std::fmt;
 use std::sync::Arc;
 
+pub use crate::schedule::store_error::{StoreError, StoreErrorKind};
+
 /// A lane's number within one frontier. A lane is a host name; lanes are numbered in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneId(pub u32);
@@ -365,52 +367,6 @@ fn of_kind(url_fingerprint: u64, kind: LinkKind) -> u64 {
     const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
     if kind == LinkKind::SitemapFile { url_fingerprint ^ SITEMAP_FILE } else { url_fingerprint }
 }
-
-/// A failure of the store, which stops the crawl. The message names the file, what is wrong with it, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreError {
-    /// The kind of the failure.
-    pub kind: StoreErrorKind,
-    /// What happened to which file, and what to do.
-    pub message: Box<str>,
-}
-
-/// The kinds of failures of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoreErrorKind {
-    /// Another process holds the crawl directory.
-    Locked,
-    /// A file does not contain what was written to it.
-    Damaged,
-    /// The directory was written by a newer version, or is not a crawl directory.
-    Format,
-    /// The directory belongs to a crawl with other roots, scope or robots policy.
-    OtherCrawl,
-    /// The disk, the memory limit or a counter is full.
-    Full,
-    /// A file could not be read or written.
-    File,
-    /// A call that the contract forbids, such as settling a link that is not leased.
-    Misuse,
-    /// The lease ended, or another process has leased these hosts. Everything that is not settled must be dropped.
-    LeaseLost,
-}
-
-impl StoreError {
-    /// A failure of this kind, with its message.
-    pub fn new(kind: StoreErrorKind, message: impl Into<Box<str>>) -> Self {
-        Self { kind, message: message.into() }
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,7 @@ pub mod lane;
 pub mod page_state;
 pub mod redirects;
 pub mod retry;
+pub mod store_error;
 pub mod trap;
 pub mod wait;
 pub mod workbench;

@@ -87,7 +87,7 @@ pub(super) fn cases() -> Vec<Case> {
             // their own, which is 50.
             case.set("max-head", "512K");
             case.check("few are kept", |report| {
-                let header = cookie_sent(report, "a.test").ok_or("the page was not requested")?.unwrap_or_default();
+                let header = cookie_sent(report, "a.test")?.unwrap_or_default();
                 let (count, length) = (header.split("; ").count(), header.len());
                 demand((2..=50).contains(&count) && length < 8_192, format!("{count} cookies, {length} bytes"))
             });
@@ -147,15 +147,18 @@ fn cookie_case(case: &mut CaseBuilder, first: &str, cookies: &[&str], others: &[
     Ok(())
 }
 
-/// The `Cookie` header, if any, of the request for `/next` on this host; `None` if there was no such request.
-fn cookie_sent(report: &CaseReport, host: &str) -> Option<Option<String>> {
-    let request = report.requests.iter().find(|request| request.host == host && request.path == "/next")?;
+/// The `Cookie` header, if any, of the request for `/next` on this host; an error if there was no such request.
+fn cookie_sent(report: &CaseReport, host: &str) -> Result<Option<String>, String> {
+    let mut requests = report.requests.iter();
+    let request = requests
+        .find(|request| request.host == host && request.path == "/next")
+        .ok_or_else(|| format!("{host} got no request for /next"))?;
     let cookie = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("cookie"));
-    Some(cookie.map(|(_, value)| value.clone()))
+    Ok(cookie.map(|(_, value)| value.clone()))
 }
 
 /// Checks the `Cookie` header of the request for `/next` on this host.
 fn expect_cookie(report: &CaseReport, host: &str, expected: Option<&str>) -> CaseVerdict {
-    let sent = cookie_sent(report, host).ok_or_else(|| format!("{host} got no request for /next"))?;
+    let sent = cookie_sent(report, host)?;
     demand(sent.as_deref() == expected, format!("{host} received {sent:?}"))
 }

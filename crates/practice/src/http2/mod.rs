@@ -13,7 +13,7 @@ mod play;
 mod stream;
 
 use crate::connection::{Source, select};
-use crate::log::{HostState, LogIndex, RequestEnd, RequestLog};
+use crate::log::{HostState, RequestEnd, RequestIndex, RequestLog};
 use crate::request::{ParsedRequest, parse};
 use crate::web::WebState;
 use bytes::Bytes;
@@ -124,7 +124,7 @@ struct LoggedRequest {
     log: Arc<RequestLog>,
     host: Arc<HostState>,
     site: usize,
-    log_index: LogIndex,
+    log_index: RequestIndex,
     end: RequestEnd,
 }
 

@@ -146,7 +146,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             self.check_memory(now);
             self.check_disk(now);
             if self.pool.has_dead_worker() {
-                return Err(Error::engine("a worker thread died; run the same command to resume", None));
+                return Err(Error::engine("a worker thread died", None));
             }
             if now >= self.drain_until {
                 return Ok(self.keeper.ended().unwrap_or(End::Interrupted));

@@ -178,9 +178,7 @@ impl CommitQueue {
         let work = move || {
             // Report a panic at once, like a disk error. Otherwise the keeper would notice it only at the end.
             let written = catch_unwind(AssertUnwindSafe(|| writer.run(commits))).unwrap_or_else(|_| {
-                let message = "a fault in Argiope while records were written; what was committed is safe: run the same \
-                             command to resume";
-                Err(Error::internal(message))
+                Err(Error::internal("a fault in Argiope while records were written; what was committed is safe"))
             });
             if let Err(fault) = &written {
                 // If the keeper has ended, it gets the error from `end`.

@@ -127,7 +127,7 @@ impl OutputFiles {
         for (name, bytes) in pieces {
             let length = self.lengths.get(name).copied().unwrap_or(0);
             let written = self.append_to(name, &bytes, length);
-            written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", &error))?;
+            written.map_err(|error| argiope_store::disk::failed(&*self.files, name, "write to", error))?;
             self.lengths.insert(name.into(), length + bytes.len() as u64);
         }
         Ok(())
@@ -138,7 +138,7 @@ impl OutputFiles {
         for name in self.open.keys() {
             let committed = self.lengths.get(name).copied().unwrap_or(0);
             let length = self.files.open(name).and_then(|file| file.length());
-            let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", &error))?;
+            let length = length.map_err(|error| argiope_store::disk::failed(&*self.files, name, "find", error))?;
             if length < committed {
                 let message = format!("{} was changed by another program", self.files.describe(name));
                 return Err(StoreError::new(StoreErrorKind::File, message).into());

@@ -38,7 +38,11 @@ pub struct FleetFrontier {
     round: u32,
     /// Direct-mapped cache of the fingerprints that were put.
     recent: Vec<u64>,
-    lanes: Vec<FleetLane>,
+    /// The hosts of held buckets, and other hosts that the keeper needed a lane for. Numbers are not used again, because
+    /// the workbench may still have an idle lane with an earlier number.
+    lanes: HashMap<LaneId, FleetLane>,
+    /// The number of the next lane.
+    next_lane: u32,
     /// The lanes of hosts in held buckets, and of other hosts that the keeper needed a lane for.
     by_host: HashMap<Box<str>, LaneId>,
     /// The buckets that this process has leased.
@@ -103,6 +107,7 @@ struct HeldBucket {
     had_owner: bool,
     /// Whether the bucket is to be released when its last link is settled.
     is_leaving: bool,
+    /// The lanes of its hosts. They are removed when the bucket is released.
     lanes: Vec<LaneId>,
     /// The number of links that the keeper holds.
     leased: u64,
@@ -119,7 +124,8 @@ impl FleetFrontier {
             buckets,
             round,
             recent: vec![0; RECENT_ENTRIES],
-            lanes: Vec::new(),
+            lanes: HashMap::new(),
+            next_lane: 0,
             by_host: HashMap::new(),
             held: HashMap::new(),
             leased: HashMap::new(),
@@ -187,8 +193,12 @@ impl FleetFrontier {
     /// Releases a bucket that is to be given up, once none of its links is in flight or unsettled.
     fn release_if_idle(&mut self, bucket: u32) {
         let is_idle = |held: &HeldBucket| held.is_leaving && held.leased == 0 && held.unsettled == 0;
-        if self.held.get(&bucket).is_some_and(is_idle) {
-            self.held.remove(&bucket);
+        if self.held.get(&bucket).is_some_and(is_idle)
+            && let Some(held) = self.held.remove(&bucket)
+        {
+            for lane in held.lanes {
+                self.lanes.remove(&lane);
+            }
             self.shared.send_command(LeaseCommand::Release { bucket });
         }
     }
@@ -265,15 +275,17 @@ impl FleetFrontier {
                 self.held.insert(bucket, held);
             }
             LeaseEvent::Taken { bucket, epoch, host, note, earlier } => {
-                let Ok(lane) = self.lane_of(&host.host) else { return };
                 // In a recrawl, links may arrive after their bucket was released.
-                let is_current = |held: &&mut HeldBucket| !held.is_leaving && held.epoch == epoch;
-                let Some(held) = self.held.get_mut(&bucket).filter(is_current) else { return };
+                let is_current = |held: &HeldBucket| !held.is_leaving && held.epoch == epoch;
+                if !self.held.get(&bucket).is_some_and(is_current) {
+                    return;
+                }
+                let Ok(lane) = self.lane_of(&host.host) else { return };
+                let (Some(held), Some(entry)) = (self.held.get_mut(&bucket), self.lanes.get_mut(&lane)) else { return };
                 let is_new = !held.lanes.contains(&lane);
                 if is_new {
                     held.lanes.push(lane);
                 }
-                let entry = &mut self.lanes[lane.index()];
                 entry.left = host.left;
                 entry.note = note.or_else(|| entry.note.take());
                 entry.count += host.links.len() as u64;
@@ -293,9 +305,9 @@ impl FleetFrontier {
             }
             LeaseEvent::Leaving { bucket } => {
                 let Some(held) = self.held.get_mut(&bucket) else { return };
-                held.is_leaving = true;
-                for lane in std::mem::take(&mut held.lanes) {
-                    let entry = &mut self.lanes[lane.index()];
+                let was_leaving = std::mem::replace(&mut held.is_leaving, true);
+                for lane in held.lanes.iter().copied().filter(|_| !was_leaving) {
+                    let Some(entry) = self.lanes.get_mut(&lane) else { continue };
                     for link in std::mem::take(&mut entry.links).into_values().flatten() {
                         self.earlier_records.remove(&link.fingerprint(self.key));
                     }
@@ -366,7 +378,7 @@ impl Frontier for FleetFrontier {
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         self.check_lease()?;
-        let Some(entry) = self.lanes.get_mut(lane.index()) else { return Ok(Vec::new()) };
+        let Some(entry) = self.lanes.get_mut(&lane) else { return Ok(Vec::new()) };
         let mut links = Vec::new();
         while links.len() < max_links {
             let Some(mut level) = entry.links.first_entry() else { break };
@@ -460,10 +472,11 @@ impl Frontier for FleetFrontier {
         }
         self.earlier_records.extend(earlier);
         let lane = self.lane_of(link.url.host())?;
-        let entry = &mut self.lanes[lane.index()];
-        entry.links.entry(link.rank()).or_default().push_front(link);
-        entry.count += 1;
-        self.ahead += 1;
+        if let Some(entry) = self.lanes.get_mut(&lane) {
+            entry.links.entry(link.rank()).or_default().push_front(link);
+            entry.count += 1;
+            self.ahead += 1;
+        }
         Ok(())
     }
 
@@ -472,27 +485,30 @@ impl Frontier for FleetFrontier {
             return Ok(*lane);
         }
         let full = || StoreError::new(StoreErrorKind::Full, "more than four billion hosts");
-        let lane = LaneId(u32::try_from(self.lanes.len()).map_err(|_| full())?);
+        let lane = LaneId(self.next_lane);
+        self.next_lane = self.next_lane.checked_add(1).ok_or_else(full)?;
         let bucket = bucket_of(host, self.buckets);
         let links = BTreeMap::new();
-        self.lanes.push(FleetLane { host: host.into(), bucket, links, count: 0, left: 0, note: None });
+        self.lanes.insert(lane, FleetLane { host: host.into(), bucket, links, count: 0, left: 0, note: None });
         self.by_host.insert(host.into(), lane);
         Ok(lane)
     }
 
     fn lane_name(&self, lane: LaneId) -> Option<&str> {
-        self.lanes.get(lane.index()).map(|lane| &*lane.host)
+        self.lanes.get(&lane).map(|lane| &*lane.host)
     }
 
     fn queued_in(&self, lane: LaneId) -> u64 {
         // Links that are still in the store cannot be taken at once, so they do not count. `news` reports them when
         // they arrive.
-        self.lanes.get(lane.index()).map_or(0, |lane| lane.count)
+        self.lanes.get(&lane).map_or(0, |lane| lane.count)
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
-        let with_work = (0..).zip(&self.lanes).filter(|(_, lane)| lane.count > 0);
-        with_work.map(|(number, _)| LaneId(number)).collect()
+        let with_work = self.lanes.iter().filter(|(_, lane)| lane.count > 0);
+        let mut lanes: Vec<LaneId> = with_work.map(|(id, _)| *id).collect();
+        lanes.sort_unstable();
+        lanes
     }
 
     /// The counts of the whole fleet in the last survey. At least one link counts as queued until the end of the crawl
@@ -507,7 +523,7 @@ impl Frontier for FleetFrontier {
     }
 
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
-        let Some(lane) = about.and_then(|lane| self.lanes.get_mut(lane.index())) else { return Ok(()) };
+        let Some(lane) = about.and_then(|lane| self.lanes.get_mut(&lane)) else { return Ok(()) };
         lane.note = Some(note.to_vec());
         if let Some(until) = serde_json::from_slice::<LaneNote>(note).ok().and_then(|note| note.rest) {
             self.shared.set_backoff(&lane.host, until);
@@ -517,7 +533,7 @@ impl Frontier for FleetFrontier {
     }
 
     fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(about.and_then(|lane| self.lanes.get(lane.index())).and_then(|lane| lane.note.clone()))
+        Ok(about.and_then(|lane| self.lanes.get(&lane)).and_then(|lane| lane.note.clone()))
     }
 
     fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
@@ -577,6 +593,32 @@ mod tests {
         assert!(frontier.news().expect("news").is_empty());
         frontier.note_retried_bytes(1_000);
         assert!(matches!(frontier.news().expect("news")[..], [FrontierNews::Hold(true)]));
+    }
+
+    #[test]
+    fn lanes_of_released_buckets_are_removed() {
+        let (to_leases, commands) = channel();
+        let lease = Lease::until(Time::NEVER);
+        let shared = Shared::new(Box::new(|| Time::ZERO), lease, to_leases, Box::new(|_| ()));
+        let mut frontier = FleetFrontier::new(shared, &settings(None));
+        for epoch in 1..=100 {
+            let url = Url::parse("http://h.example/").expect("a URL");
+            let links = vec![TakenLink { link: Link::root(url, 5), earlier: None }];
+            let host = TakenHost { host: "h.example".into(), left: 0, links };
+            let mut news = Vec::new();
+            frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch, had_owner: true }, &mut news);
+            frontier
+                .apply_event(LeaseEvent::Taken { bucket: 0, epoch, host, note: None, earlier: Vec::new() }, &mut news);
+            let lane = frontier.lane_of("h.example").expect("a lane");
+            let link = frontier.take(lane, 1).expect("a link").pop().expect("a link");
+            frontier.apply_event(LeaseEvent::Leaving { bucket: 0 }, &mut news);
+            // The request in flight may still add to the note about the host.
+            assert_eq!(frontier.lane_name(lane), Some("h.example"));
+            frontier.give_back(link).expect("it was leased");
+            assert!(commands.try_iter().any(|command| matches!(command, LeaseCommand::Release { bucket: 0 })));
+            assert_eq!((frontier.lane_name(lane), frontier.queued_in(lane)), (None, 0));
+            assert!(frontier.lanes.is_empty() && frontier.by_host.is_empty(), "after {epoch} hand-overs");
+        }
     }
 
     #[test]

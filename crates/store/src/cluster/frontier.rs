@@ -8,7 +8,7 @@ use argiope_core::{
     Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
 };
 
-use super::client::{FleetClient, LeaseToken, SettleRequest, TakeRequest};
+use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest, TakeRequest};
 use super::codec::QueuedLink;
 use super::{Unreachable, bucket_of};
 use crate::lanes::LaneNames;
@@ -170,7 +170,7 @@ impl Frontier for BlockingFrontier {
         let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_settle) + 1;
         let request =
             SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint], notes: Vec::new() };
-        if let Some(Err(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
+        if let Some(SettleReply::Refused(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
         }
         if let Some(held) = self.held.get_mut(&token.bucket) {

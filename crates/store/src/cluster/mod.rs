@@ -20,7 +20,8 @@ mod settle_thread;
 mod shared;
 
 pub use client::{
-    Acquired, BucketState, FleetClient, LeaseToken, PutResult, SettleRequest, TakeRequest, TakeResult, TakenHost,
+    Acquired, BucketState, FleetClient, LeaseToken, PutResult, SettleReply, SettleRequest, TakeRequest, TakeResult,
+    TakenHost,
 };
 pub use codec::{QueuedLink, TakenLink};
 pub use connection::{Nodes, Unreachable};

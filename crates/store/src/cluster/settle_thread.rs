@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use argiope_core::output::record::WarcLocation;
 
 use super::QueuedLink;
-use super::client::{FleetClient, LeaseToken, SettleRequest};
+use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest};
 use super::shared::{ArchivedExchange, LeaseCommand, LeaseEvent, Outgoing, SettledRecord, Shared};
 use crate::disk::graph_codec::{GraphEncoder, NewEdge};
 use crate::segments::{SegmentGroup, SegmentStore};
@@ -221,9 +221,11 @@ impl SettleThread {
             counts.push((bucket, records.len() as u64));
         }
         self.retry_write(|segments| segments.write(&owner, &name, &segment))?;
-        let answers = self.retry(|client| client.settle(&requests))?;
-        for (request, answer) in requests.iter().zip(answers) {
-            answer.map_err(|why| format!("the store refused a settle of bucket {}: {why}", request.token.bucket))?;
+        let replies = self.retry(|client| client.settle(&requests))?;
+        for (request, reply) in requests.iter().zip(replies) {
+            if let SettleReply::Refused(why) = reply {
+                return Err(format!("the store refused a settle of bucket {}: {why}", request.token.bucket));
+            }
             self.sequences.insert(request.token, request.sequence);
             self.shared.settled_bytes.fetch_add(request.bytes, Ordering::AcqRel);
         }

@@ -4,7 +4,7 @@
 //! the block, so a block cannot be mistaken for another. An empty block marks the end. A file without it is incomplete.
 
 use super::files::File;
-use super::record::{Bytes, write_number};
+use super::record::{Bytes, write_varint};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Maximum length of the bytes of a block.
@@ -53,8 +53,8 @@ impl BlockWriter {
     }
 
     /// Adds a varint.
-    pub fn number(&mut self, number: u64) {
-        write_number(number, self.block());
+    pub fn varint(&mut self, number: u64) {
+        write_varint(number, self.block());
     }
 
     /// Adds numbers of eight bytes each.
@@ -188,10 +188,10 @@ impl BlockReader {
     }
 
     /// The next varint.
-    pub fn number(&mut self) -> Option<u64> {
+    pub fn varint(&mut self) -> Option<u64> {
         let rest = self.block.get(self.read..)?;
         let mut bytes = Bytes(rest);
-        if let Some(number) = bytes.number() {
+        if let Some(number) = bytes.varint() {
             self.read += rest.len() - bytes.0.len();
             return Some(number);
         }
@@ -200,7 +200,7 @@ impl BlockReader {
         while written.last().is_none_or(|byte| byte & 0x80 != 0) && written.len() < MAX_VARINT {
             written.push(self.byte()?);
         }
-        Bytes(&written).number()
+        Bytes(&written).varint()
     }
 
     pub fn u64(&mut self) -> Option<u64> {

@@ -62,9 +62,10 @@ impl Compaction {
             Ok(())
         })?;
         let end = base.finish()?;
-        let failed = |name: &str, doing, error| failed(&*self.files, name, doing, &error);
+        let failed = |name: &str, doing, error| failed(&*self.files, name, doing, error);
         if end > keep_from {
-            // The new file would be longer than the files it replaces.
+            // The new file starts at position 0 and must end before the first kept file. It would not fit, so the old
+            // files stay.
             return self
                 .files
                 .remove(log::COMPACTION_OUTPUT)
@@ -95,7 +96,7 @@ impl<'a> BaseFile<'a> {
             file.write_at(&log::compacted_header(number, crawl), 0)?;
             Ok(file)
         };
-        let file = create().map_err(|error| failed(&**files, log::COMPACTION_OUTPUT, "make", &error))?;
+        let file = create().map_err(|error| failed(&**files, log::COMPACTION_OUTPUT, "make", error))?;
         Ok(Self { files: &**files, crawl, file, frame: vec![0; FRAME_HEADER], frame_start: FILE_HEADER as u64 })
     }
 
@@ -114,7 +115,7 @@ impl<'a> BaseFile<'a> {
         if self.frame.len() > FRAME_HEADER {
             log::seal(&mut self.frame, self.crawl, self.frame_start);
             let written = self.file.write_at(&self.frame, self.frame_start);
-            written.map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "write to", &error))?;
+            written.map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "write to", error))?;
             self.frame_start += self.frame.len() as u64;
             self.frame.truncate(FRAME_HEADER);
         }
@@ -124,7 +125,7 @@ impl<'a> BaseFile<'a> {
     /// Syncs the file; returns its length.
     fn finish(mut self) -> Result<u64, StoreError> {
         self.write_frame()?;
-        self.file.sync().map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "sync", &error))?;
+        self.file.sync().map_err(|error| failed(self.files, log::COMPACTION_OUTPUT, "sync", error))?;
         Ok(self.frame_start)
     }
 }

@@ -12,7 +12,7 @@ use super::os_files::OsFiles;
 use super::record::Record;
 use super::{index, log, run, snapshot, spill};
 use crate::unpredictable;
-use argiope_core::{StoreError, StoreErrorKind};
+use argiope_core::{Remedy, StoreError, StoreErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -107,14 +107,14 @@ impl CrawlFile {
     fn find(files: &dyn Files, name: &str) -> Result<Option<Self>, StoreError> {
         let file = match files.open(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file.map_err(|error| failed_to_open(files, name, "read", &error))?,
+            file => file.map_err(|error| failed_to_open(files, name, "read", error))?,
         };
-        let length = file.length().map_err(|error| failed(files, name, "read", &error))?;
+        let length = file.length().map_err(|error| failed(files, name, "read", error))?;
         if length > MAX_CRAWL_FILE {
             return Err(damaged(files, name, &format!("it has {length} bytes, more than a crawl writes")));
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        let read = file.read_at(&mut bytes, 0).map_err(|error| failed(files, name, "read", &error))?;
+        let read = file.read_at(&mut bytes, 0).map_err(|error| failed(files, name, "read", error))?;
         bytes.truncate(read);
         #[derive(serde::Deserialize)]
         struct Format {
@@ -124,8 +124,8 @@ impl CrawlFile {
             && format > VERSION
         {
             let file = files.describe(name);
-            let message = format!("{file} has format {format}, this program knows {VERSION}: use a newer argiope");
-            return Err(StoreError::new(StoreErrorKind::Format, message));
+            let message = format!("{file} has format {format}, this program knows {VERSION}");
+            return Err(StoreError::new(StoreErrorKind::Format, message).with_remedy(Remedy::NewerVersion));
         }
         let mut found: Self =
             serde_json::from_slice(&bytes).map_err(|error| damaged(files, name, &error.to_string()))?;
@@ -145,7 +145,7 @@ impl CrawlFile {
             files.rename(TEMPORARY_NAME, NAME)?;
             files.sync_folder("")
         };
-        write().map_err(|error| failed(files, NAME, "write", &error))
+        write().map_err(|error| failed(files, NAME, "write", error))
     }
 
     /// Returns the settings that the command changes. If one of them may not change, the error lists all differences.
@@ -178,8 +178,8 @@ impl CrawlFile {
                 message += &format!("\n  {name}: in another order");
             }
         }
-        message += "\n(- is in the directory, + in this command); give another --out, or --fresh to start over";
-        Err(StoreError::new(StoreErrorKind::OtherCrawl, message))
+        message += "\n(- is in the directory, + was requested now)";
+        Err(StoreError::new(StoreErrorKind::OtherCrawl, message).with_remedy(Remedy::OtherDirectoryOrStartOver))
     }
 }
 
@@ -248,7 +248,7 @@ pub fn start_over_in(
 /// Creates the directory if it does not exist, checks that it has no files of other programs, and locks it.
 fn lock_directory(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError> {
     let files: Arc<dyn Files> = Arc::new(OsFiles::new(directory));
-    files.make_folder("").map_err(|error| failed_to_open(&*files, "", "make", &error))?;
+    files.make_folder("").map_err(|error| failed_to_open(&*files, "", "make", error))?;
     refuse_foreign(&*files)?;
     let lock = Lock::take(&directory.join(LOCK))?;
     Ok((files, lock))
@@ -303,7 +303,7 @@ pub fn open_within(
 /// Refuses a directory that has files of other programs, unless it contains a crawl. The contents of a file decide, not
 /// its name: before its first commit, a crawl leaves only a lock, a log without frames, and empty files.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
-    let names = files.list("").map_err(|error| failed_to_open(files, "", "list", &error))?;
+    let names = files.list("").map_err(|error| failed_to_open(files, "", "list", error))?;
     if names.iter().any(|name| name == NAME || name == REMOVAL_NAME) {
         return Ok(());
     }
@@ -321,11 +321,9 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
             other => (!is_empty(files, other)).then(|| other.to_owned()),
         };
         if let Some(foreign) = foreign {
-            let message = format!(
-                "{} is not a crawl directory and is not empty: {foreign} is in it; give another --out",
-                files.describe("")
-            );
-            return Err(StoreError::new(StoreErrorKind::Format, message));
+            let directory = files.describe("");
+            let message = format!("{directory} is not a crawl directory and is not empty: {foreign} is in it");
+            return Err(StoreError::new(StoreErrorKind::Format, message).with_remedy(Remedy::OtherDirectory));
         }
     }
     Ok(())
@@ -333,7 +331,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
 
 /// The first file in a folder that does not belong to a crawl.
 fn foreign_in(files: &dyn Files, folder: &str, is_ours: impl Fn(&str) -> bool) -> Result<Option<String>, StoreError> {
-    let names = files.list(folder).map_err(|error| failed_to_open(files, folder, "list", &error))?;
+    let names = files.list(folder).map_err(|error| failed_to_open(files, folder, "list", error))?;
     Ok(names.iter().find(|name| !is_ours(name)).map(|name| format!("{folder}/{name}")))
 }
 
@@ -354,7 +352,7 @@ fn may_be_crawl_file(files: &dyn Files, name: &str) -> bool {
 
 /// Truncates an output file to its committed length. Returns how many bytes were removed.
 pub fn truncate_output(files: &dyn Files, name: &str, committed: u64) -> Result<u64, StoreError> {
-    let error = |error| failed(files, name, "cut back", &error);
+    let error = |error| failed(files, name, "cut back", error);
     let mut file = match files.open(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && committed == 0 => return Ok(0),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -394,10 +392,10 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
         Ok(None) => {}
         _ => {
             let rename = || files.rename(NAME, REMOVAL_NAME).and_then(|()| files.sync_folder(""));
-            rename().map_err(|error| failed(&**files, NAME, "remove", &error))?;
+            rename().map_err(|error| failed(&**files, NAME, "remove", error))?;
         }
     }
-    let list = |folder| files.list(folder).map_err(|error| failed(&**files, folder, "list", &error));
+    let list = |folder| files.list(folder).map_err(|error| failed(&**files, folder, "list", error));
     // Files other than the log and `crawl.json`.
     let mut others = outputs_of(files, outside_output);
     others.sort_unstable();
@@ -422,14 +420,14 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
                 Ok(()) if name == REMOVAL_NAME => removed.push(NAME.to_owned()),
                 Ok(()) => removed.push(name),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(failed(&**files, &name, "remove", &error)),
+                Err(error) => return Err(failed(&**files, &name, "remove", error)),
             }
         }
         let inside = removed.iter().skip(removed_before).filter(|name| is_inside(name));
         let folders: BTreeSet<&str> =
             inside.map(|name| name.rsplit_once('/').map_or("", |(folder, _)| folder)).collect();
         for folder in folders {
-            files.sync_folder(folder).map_err(|error| failed(&**files, folder, "sync", &error))?;
+            files.sync_folder(folder).map_err(|error| failed(&**files, folder, "sync", error))?;
         }
     }
     Ok(removed)
@@ -459,7 +457,7 @@ fn outputs_of(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Vec<Strin
                 }
                 _ => {}
             }
-            Ok(())
+            Ok::<(), StoreError>(())
         });
         // An error ends the walk early. The list is then incomplete.
         drop(walked);

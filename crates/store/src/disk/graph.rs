@@ -350,10 +350,7 @@ impl LinkGraph {
         let mut page = (0, String::new());
         // The links that were found for the first time, since the last outcome.
         let mut found: Vec<(String, LinkKind)> = Vec::new();
-        // The error of `each`. The walk is then stopped with an error of the kind `Misuse`.
-        let mut ended = Ok(());
-        let stop = || StoreError::new(argiope_core::StoreErrorKind::Misuse, "");
-        let walked = log.walk_until(log.first(), end, |position, record| {
+        log.walk_until(log.first(), end, |position, record| {
             match record {
                 Record::Lane { name } => {
                     names.intern(name)?;
@@ -375,22 +372,16 @@ impl LinkGraph {
                     // The type `aux` is that of site files.
                     if !links.is_empty()
                         && let Some(entry) = decoder.page(&record.url, record.r#type == "aux", links.into_iter())
-                        && let Err(error) = each(entry)
                     {
-                        ended = Err(error);
-                        return Err(stop());
+                        each(entry)?;
                     }
                     found.clear();
                 }
                 _ => {}
             }
             Ok(())
-        });
-        ended?;
-        match walked {
-            Err(error) if error.kind != argiope_core::StoreErrorKind::Misuse => Err(error.into()),
-            _ => Ok(()),
-        }
+        })
+        .map(drop)
     }
 }
 

@@ -19,7 +19,7 @@
 //!
 //! Decoding is total: any input yields edges or an error, never a panic.
 
-use super::record::{Bytes, write_number};
+use super::record::{Bytes, write_varint};
 use argiope_core::LinkKind;
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -138,9 +138,9 @@ impl GraphEncoder {
             self.text_bytes.push(0);
         }
         let source = self.url_number(source);
-        write_number(u64::from(source) << 1 | u64::from(is_sitemap), &mut self.pages);
-        write_number(u64::from(cut), &mut self.pages);
-        write_number(edges.len() as u64, &mut self.pages);
+        write_varint(u64::from(source) << 1 | u64::from(is_sitemap), &mut self.pages);
+        write_varint(u64::from(cut), &mut self.pages);
+        write_varint(edges.len() as u64, &mut self.pages);
         let (mut previous_target, mut kind_before) = (source, LinkKind::Anchor as u8);
         for edge in edges {
             let target = self.url_number(edge.target);
@@ -148,14 +148,14 @@ impl GraphEncoder {
             let zigzag = (step << 1 ^ step >> 63) as u64;
             // The high bit of the kind is nofollow.
             let kind = edge.kind as u8 | u8::from(edge.nofollow) << 7;
-            write_number(zigzag << 1 | u64::from(kind != kind_before), &mut self.pages);
+            write_varint(zigzag << 1 | u64::from(kind != kind_before), &mut self.pages);
             if kind != kind_before {
                 self.pages.push(kind);
             }
             (previous_target, kind_before) = (target, kind);
             if with_texts {
                 let text = edge.anchor.map_or(0, |text| self.text_number(text));
-                write_number(text, &mut self.pages);
+                write_varint(text, &mut self.pages);
             }
         }
         chunk
@@ -179,8 +179,8 @@ impl GraphEncoder {
         if number == next {
             let common = self.last_url.bytes().zip(url.bytes()).take_while(|(one, other)| one == other).count();
             let shared = url.floor_char_boundary(common);
-            write_number(shared as u64, &mut self.urls);
-            write_number((url.len() - shared) as u64, &mut self.urls);
+            write_varint(shared as u64, &mut self.urls);
+            write_varint((url.len() - shared) as u64, &mut self.urls);
             self.urls.extend_from_slice(url.as_bytes().get(shared..).unwrap_or_default());
             self.last_url.clear();
             self.last_url.push_str(url);
@@ -195,7 +195,7 @@ impl GraphEncoder {
         let next = self.texts.len() as u32;
         let number = *self.texts.entry(xxh3_64_with_seed(text.as_bytes(), self.key)).or_insert(next);
         if number == next {
-            write_number(text.len() as u64, &mut self.text_bytes);
+            write_varint(text.len() as u64, &mut self.text_bytes);
             self.text_bytes.extend_from_slice(text.as_bytes());
         }
         u64::from(number) + 1
@@ -209,11 +209,11 @@ impl GraphEncoder {
         }
         let mut chunk = Vec::with_capacity(self.urls.len() + self.text_bytes.len() + self.pages.len() + 16);
         chunk.push(if self.has_texts() { WITH_TEXTS } else { 0 });
-        write_number(u64::from(self.urls_before), &mut chunk);
-        write_number(u64::from(self.added), &mut chunk);
+        write_varint(u64::from(self.urls_before), &mut chunk);
+        write_varint(u64::from(self.added), &mut chunk);
         chunk.append(&mut self.urls);
         if let Some(texts) = self.text_bytes.get(1..) {
-            write_number(self.texts.len() as u64, &mut chunk);
+            write_varint(self.texts.len() as u64, &mut chunk);
             chunk.extend_from_slice(texts);
         }
         chunk.append(&mut self.pages);
@@ -397,20 +397,20 @@ impl GraphDecoder {
     fn read_tables(&mut self, bytes: &mut Bytes<'_>) -> Option<u8> {
         let flags = bytes.byte()?;
         self.texts.clear();
-        let start = usize::try_from(bytes.number()?).ok()?;
+        let start = usize::try_from(bytes.varint()?).ok()?;
         self.is_block_start = start == 0;
         if start == 0 {
             self.urls.clear();
         } else if start != self.urls.ends.len() {
             return None;
         }
-        for number in 0..bytes.number()? {
-            let shared = usize::try_from(bytes.number()?).ok()?;
+        for number in 0..bytes.varint()? {
+            let shared = usize::try_from(bytes.varint()?).ok()?;
             let rest = take_text(bytes)?;
             self.urls.push_after(shared, rest, number == 0)?;
         }
         if flags & WITH_TEXTS != 0 {
-            for _ in 0..bytes.number()? {
+            for _ in 0..bytes.varint()? {
                 let text = take_text(bytes)?;
                 self.texts.push(text)?;
             }
@@ -420,20 +420,20 @@ impl GraphDecoder {
 
     /// Reads one page into `edges`; returns its encoded source and the number of dropped links.
     fn read_page(&mut self, bytes: &mut Bytes<'_>, flags: u8) -> Option<(u64, u32)> {
-        let source = bytes.number()?;
-        let cut = u32::try_from(bytes.number()?).ok()?;
-        let count = bytes.number()?;
+        let source = bytes.varint()?;
+        let cut = u32::try_from(bytes.varint()?).ok()?;
+        let count = bytes.varint()?;
         self.edges.clear();
         let (mut target, mut kind) = (i64::try_from(source >> 1).ok()?, LinkKind::Anchor as u8);
         for _ in 0..count {
-            let number = bytes.number()?;
+            let number = bytes.varint()?;
             let zigzag = number >> 1;
             let step = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
             target = target.checked_add(step)?;
             if number & 1 == 1 {
                 kind = bytes.byte()?;
             }
-            let text = if flags & WITH_TEXTS == 0 { 0 } else { u32::try_from(bytes.number()?).ok()? };
+            let text = if flags & WITH_TEXTS == 0 { 0 } else { u32::try_from(bytes.varint()?).ok()? };
             self.edges.push(StoredEdge {
                 target: u32::try_from(target).ok().filter(|target| (*target as usize) < self.urls.ends.len())?,
                 kind: LinkKind::from_number(kind & 0x7F)?,
@@ -474,7 +474,7 @@ impl GraphDecoder {
 
 /// Reads a text that follows its length.
 fn take_text<'a>(bytes: &mut Bytes<'a>) -> Option<&'a str> {
-    let length = usize::try_from(bytes.number()?).ok()?;
+    let length = usize::try_from(bytes.varint()?).ok()?;
     let (text, rest) = bytes.0.split_at_checked(length)?;
     bytes.0 = rest;
     std::str::from_utf8(text).ok()

@@ -30,19 +30,19 @@ pub enum HistoryEvent<'a> {
     Note { host: &'a str, note: &'a [u8] },
 }
 
-/// Passes all events of a crawl directory to `each`, in order.
-pub fn history(
+/// Passes all events of a crawl directory to `each`, in order. An error of `each` ends the walk and is returned.
+pub fn history<E: From<StoreError>>(
     directory: &Path,
-    each: impl FnMut(HistoryEvent<'_>) -> Result<(), StoreError>,
-) -> Result<CrawlFile, StoreError> {
+    each: impl FnMut(HistoryEvent<'_>) -> Result<(), E>,
+) -> Result<CrawlFile, E> {
     history_in(Arc::new(OsFiles::new(directory)), each)
 }
 
 /// Like [`history`], for any implementation of [`Files`].
-pub fn history_in(
+pub fn history_in<E: From<StoreError>>(
     files: Arc<dyn Files>,
-    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), StoreError>,
-) -> Result<CrawlFile, StoreError> {
+    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), E>,
+) -> Result<CrawlFile, E> {
     let crawl = CrawlFile::read(&*files)?;
     let (log, _) = LogReader::open(files, crawl.crawl)?;
     // In a compacted log, the first round queues URLs again whose first record was removed. Such a link counts as new.
@@ -52,7 +52,7 @@ pub fn history_in(
     let mut page = (0, String::new());
     let mut text = String::new();
     log.walk(log.first(), |position, record| match record {
-        Record::Lane { name } => names.intern(name).map(|_| ()),
+        Record::Lane { name } => Ok(names.intern(name).map(drop)?),
         Record::Page { url } => {
             page = (position, url.to_owned());
             Ok(())

@@ -286,7 +286,7 @@ impl LogIndex {
         let mut values = Vec::new();
         for part in &self.parts {
             let read = part.values(key.hash(), &mut values);
-            read.map_err(|error| failed(files, FOLDER, "read", &error))?;
+            read.map_err(|error| failed(files, FOLDER, "read", error))?;
         }
         Ok(values)
     }
@@ -298,7 +298,7 @@ impl LogIndex {
             let count = |count| -> Result<u64, StoreError> {
                 let mut values = Vec::new();
                 let read = part.values(IndexKey::Count(lane, count).hash(), &mut values);
-                read.map_err(|error| failed(files, FOLDER, "read", &error))?;
+                read.map_err(|error| failed(files, FOLDER, "read", error))?;
                 Ok(values.first().copied().unwrap_or(0))
             };
             known += count(LaneCount::New)?;
@@ -359,7 +359,7 @@ pub(super) fn write_missing(files: &Arc<dyn Files>, crawl: u64) -> Result<(), St
             lanes = lanes_after;
             continue;
         }
-        let fail = |error: io::Error| failed(&**files, &file_name(number), "write", &error);
+        let fail = |error: io::Error| failed(&**files, &file_name(number), "write", error);
         let mut builder = Builder { lanes, ..Builder::default() };
         files.make_folder(FOLDER).map_err(fail)?;
         let mut sorter = PairSorter::create(&**files).map_err(fail)?;
@@ -383,9 +383,9 @@ pub(super) fn write_missing(files: &Arc<dyn Files>, crawl: u64) -> Result<(), St
         lanes = lanes_after;
     }
     // Remove the indexes of log files that a compaction removed.
-    let listed = files.list(FOLDER).map_err(|error| failed(&**files, FOLDER, "list", &error))?;
+    let listed = files.list(FOLDER).map_err(|error| failed(&**files, FOLDER, "list", error))?;
     for old in listed.iter().filter_map(|name| number_of(name)).filter(|number| !numbers.contains(number)) {
-        files.remove(&file_name(old)).map_err(|error| failed(&**files, &file_name(old), "remove", &error))?;
+        files.remove(&file_name(old)).map_err(|error| failed(&**files, &file_name(old), "remove", error))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::files::Files;
 use super::run::{self, Run, RunWriter};
 use super::snapshot;
 use crate::seen::{SeenSet, as_stored};
-use argiope_core::{StoreError, StoreErrorKind};
+use argiope_core::{Remedy, StoreError, StoreErrorKind};
 use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Known {
     /// Whether a run contains a fingerprint, which is given as it is stored.
     fn is_in_a_run(&self, number: u64) -> Result<bool, StoreError> {
         for run in &self.runs {
-            if run.contains(number).map_err(|error| self.unreadable(run.number, &error))? {
+            if run.contains(number).map_err(|error| self.unreadable(run.number, error))? {
                 return Ok(true);
             }
         }
@@ -86,17 +86,15 @@ impl Known {
 
     /// The error for a run that is damaged or cannot be read. If it is damaged, removes the snapshot, so that the next
     /// start rebuilds the run from the log.
-    fn unreadable(&self, number: u32, error: &io::Error) -> StoreError {
+    fn unreadable(&self, number: u32, error: io::Error) -> StoreError {
         let name = run::file_name(number);
         if error.kind() != io::ErrorKind::InvalidData {
             return failed(&*self.files, &name, "read", error);
         }
-        let file = self.files.describe(&name);
-        let remedy = match snapshot::remove(&*self.files) {
-            Ok(()) => "run the same command again: it is rebuilt from the log",
-            Err(_) => "remove the file `snapshot`, and run the same command again: it is rebuilt from the log",
-        };
-        StoreError::new(StoreErrorKind::Damaged, format!("{file} is damaged: {error}; {remedy}"))
+        let message = format!("{} is damaged: {error}", self.files.describe(&name));
+        let is_removed = snapshot::remove(&*self.files).is_ok();
+        let remedy = if is_removed { Remedy::Rebuild } else { Remedy::RemoveSnapshot };
+        StoreError::new(StoreErrorKind::Damaged, message).with_remedy(remedy).with_source(error)
     }
 
     pub fn len(&self) -> u64 {
@@ -111,7 +109,7 @@ impl Known {
     /// Flushes the table in memory to disk and empties it. The filters of all runs use at most `max_filter_bytes`
     /// bytes.
     pub fn spill(&mut self, max_filter_bytes: usize) -> Result<(), StoreError> {
-        self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", &error))?;
+        self.files.make_folder(run::FOLDER).map_err(|error| failed(&*self.files, run::FOLDER, "make", error))?;
         let in_memory = std::mem::take(&mut self.in_memory);
         // Merge every run that is at most twice as long as everything after it: the runs from `first_merged` on.
         let (mut first_merged, mut merged_count) = (self.runs.len(), in_memory.len());
@@ -138,11 +136,11 @@ impl Known {
     ) -> Result<(), StoreError> {
         let number = self.next_number;
         let used_bytes: usize = self.runs.iter().map(Run::bytes).sum();
-        let fail = |error: io::Error| failed(&*self.files, &run::file_name(number), "write", &error);
+        let fail = |error: io::Error| failed(&*self.files, &run::file_name(number), "write", error);
         let filter_bytes = max_filter_bytes.saturating_sub(used_bytes);
         let mut writer = RunWriter::begin(&*self.files, self.crawl, number, count, filter_bytes).map_err(fail)?;
         for fingerprint in numbers {
-            let fingerprint = fingerprint.map_err(|(number, error)| self.unreadable(number, &error))?;
+            let fingerprint = fingerprint.map_err(|(number, error)| self.unreadable(number, error))?;
             writer.push(fingerprint).map_err(fail)?;
         }
         let run = writer.finish().map_err(fail)?;
@@ -175,7 +173,7 @@ impl Known {
 
     /// Deletes run files that are not in `runs`.
     pub fn remove_leftovers(&mut self) -> Result<(), StoreError> {
-        let fail = |error| failed(&*self.files, run::FOLDER, "list", &error);
+        let fail = |error| failed(&*self.files, run::FOLDER, "list", error);
         let names = self.files.list(run::FOLDER).map_err(fail)?;
         for number in names.iter().filter_map(|name| run::file_number(name)) {
             // Never reuse the number of a file that exists.
@@ -193,7 +191,7 @@ pub(super) fn remove(files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> 
     for name in runs.iter().map(|number| run::file_name(*number)) {
         match files.remove(&name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed(files, &name, "remove", &error));
+                return Err(failed(files, &name, "remove", error));
             }
             _ => {}
         }

@@ -4,7 +4,7 @@
 //! stale file has to be removed. The file's text (process id and host name) is used only in the error message.
 
 use super::os_files::{OsFile, describe_symlink_error};
-use argiope_core::{StoreError, StoreErrorKind};
+use argiope_core::{Remedy, StoreError, StoreErrorKind};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ impl Lock {
     /// Takes the lock. If another process holds it, the error names that process.
     pub fn take(path: &Path) -> Result<Self, StoreError> {
         let failed = |error: std::io::Error| {
-            StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display()))
+            StoreError::new(StoreErrorKind::File, format!("cannot lock {}: {error}", path.display())).with_source(error)
         };
         let mut file = open(path, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
         let deadline = Instant::now() + ACQUIRE_TIMEOUT;
@@ -44,17 +44,17 @@ impl Lock {
                     let holder = read_text(&file).unwrap_or_default();
                     let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
                     let directory = path.parent().unwrap_or(path).display();
-                    let message =
-                        format!("{directory} is being crawled by {holder}; wait for it, or give another --out");
-                    return Err(StoreError::new(StoreErrorKind::Locked, message));
+                    let message = format!("{directory} is being crawled by {holder}");
+                    let error = StoreError::new(StoreErrorKind::Locked, message);
+                    return Err(error.with_remedy(Remedy::WaitOrOtherDirectory));
                 }
                 Err(error) => return Err(failed(error.into())),
             }
         }
         let text = read_text(&file).map_err(failed)?;
         if !text.is_empty() && !text.starts_with(TEXT_PREFIX) {
-            let message = format!("{} is not the lock of a crawl; move it, or give another --out", path.display());
-            return Err(StoreError::new(StoreErrorKind::Format, message));
+            let message = format!("{} is not the lock of a crawl", path.display());
+            return Err(StoreError::new(StoreErrorKind::Format, message).with_remedy(Remedy::MoveOrOtherDirectory));
         }
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         file.set_len(0).map_err(failed)?;

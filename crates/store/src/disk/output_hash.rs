@@ -21,7 +21,7 @@ impl std::fmt::Debug for OutputHash {
 impl OutputHash {
     /// The hash of the first `length` bytes of a file, or of the whole file if it is shorter.
     pub fn of(files: &dyn Files, name: &str, length: u64) -> Result<Self, StoreError> {
-        let error = |error| failed(files, name, "read", &error);
+        let error = |error| failed(files, name, "read", error);
         let mut hash = Self::default();
         if length == 0 {
             return Ok(hash);

@@ -16,7 +16,7 @@
 
 use super::blocks::{BlockReader, BlockWriter, MAX_VARINT};
 use super::chains::{Chain, Chains};
-use super::record::{Bytes, varint, write_number};
+use super::record::{Bytes, varint_bytes, write_varint};
 use super::spill::{PIECE, Spill, SpilledPiece};
 use argiope_core::StoreError;
 use std::collections::{HashSet, VecDeque};
@@ -233,13 +233,13 @@ impl LaneQueue {
         match self {
             Self::Leveled(levels) => {
                 out.write(&[HAS_LEVELS]);
-                out.number(levels.len() as u64);
+                out.varint(levels.len() as u64);
                 levels.iter().try_for_each(|level| level.encode(out, storage))?;
             }
             _ => {
                 let encoded = self.encoded(&storage.chains);
                 out.write(&[IS_ENCODED]);
-                out.number(encoded.len() as u64);
+                out.varint(encoded.len() as u64);
                 out.write(&encoded);
             }
         }
@@ -249,7 +249,7 @@ impl LaneQueue {
     /// Reads what `encode` wrote. `None` if the bytes are malformed.
     pub fn decode(from: &mut BlockReader, storage: &mut QueueStorage) -> Result<Option<Self>, StoreError> {
         let mut decode_encoded = |from: &mut BlockReader| {
-            let length = from.number()?;
+            let length = from.varint()?;
             let mut queue = Self::default();
             queue.set_encoded(&from.bytes(length)?, &mut storage.chains);
             Some(queue)
@@ -260,7 +260,7 @@ impl LaneQueue {
             _ => return Ok(None),
         }
         let mut levels = Vec::new();
-        let Some(count) = from.number() else { return Ok(None) };
+        let Some(count) = from.varint() else { return Ok(None) };
         for _ in 0..count {
             let Some(level) = Level::decode(from, storage)? else { return Ok(None) };
             levels.push(level);
@@ -295,7 +295,7 @@ impl Level {
     /// Adds a link whose position is larger than all others.
     fn push(&mut self, position: u64, chains: &mut Chains) {
         let step = position.saturating_sub(self.last);
-        chains.push(self.end(), varint(step, &mut [0; MAX_VARINT]));
+        chains.push(self.end(), varint_bytes(step, &mut [0; MAX_VARINT]));
         self.last = position;
         self.count += 1;
     }
@@ -321,7 +321,7 @@ impl Level {
                 break;
             }
         }
-        Ok(Bytes(&step).number().unwrap_or(0))
+        Ok(Bytes(&step).varint().unwrap_or(0))
     }
 
     /// Moves all but the first and the last piece of the differences to disk.
@@ -351,7 +351,7 @@ impl Level {
         let here = steps.len() + rest.as_ref().map_or(0, |rest| rest.tail.len());
         let length = here as u64 + spilled().map(|spilled| u64::from(spilled.length)).sum::<u64>();
         for number in [u64::from(*rank as u32), u64::from(*count), *first, last - first, length] {
-            out.number(number);
+            out.varint(number);
         }
         for piece in storage.chains.pieces(steps) {
             out.write(piece);
@@ -367,11 +367,11 @@ impl Level {
 
     fn decode(from: &mut BlockReader, storage: &mut QueueStorage) -> Result<Option<Self>, StoreError> {
         let head = |from: &mut BlockReader| {
-            let (rank, count) = (u32::try_from(from.number()?).ok()? as i32, u32::try_from(from.number()?).ok()?);
-            let first = from.number()?;
-            let last = first.checked_add(from.number()?)?;
+            let (rank, count) = (u32::try_from(from.varint()?).ok()? as i32, u32::try_from(from.varint()?).ok()?);
+            let first = from.varint()?;
+            let last = first.checked_add(from.varint()?)?;
             let level = Self { rank, count, first, last, steps: Chain::default(), rest: None };
-            Some((level, from.number()?))
+            Some((level, from.varint()?))
         };
         let Some((mut level, mut length)) = head(from) else { return Ok(None) };
         while length > 0 {
@@ -418,7 +418,7 @@ fn prepend_to(levels: &mut Vec<Level>, rank: i32, first: u64, positions: &[u64],
     };
     let mut steps = Vec::new();
     let next = positions.iter().skip(1).chain([&level.first]);
-    positions.iter().zip(next).for_each(|(one, next)| write_number(next.saturating_sub(*one), &mut steps));
+    positions.iter().zip(next).for_each(|(one, next)| write_varint(next.saturating_sub(*one), &mut steps));
     chains.prepend(&mut level.steps, &steps);
     level.first = first;
     level.count += positions.len() as u32;
@@ -434,11 +434,11 @@ fn links(encoded: &[u8]) -> impl Iterator<Item = QueuedPosition> {
     let mut bytes = Bytes(encoded);
     let (mut rank, mut position) = (0_i32, 0);
     std::iter::from_fn(move || {
-        let step = u32::try_from(bytes.number()?).ok()?;
+        let step = u32::try_from(bytes.varint()?).ok()?;
         if step > 0 {
             (rank, position) = (rank.wrapping_add_unsigned(step), 0);
         }
-        position += bytes.number()?;
+        position += bytes.varint()?;
         Some((rank, position))
     })
 }
@@ -456,8 +456,8 @@ fn encode_links(links: impl Iterator<Item = QueuedPosition>) -> Vec<u8> {
 
 /// Encodes one link, relative to the one before it.
 fn encode_link(before: QueuedPosition, (rank, position): QueuedPosition, out: &mut Vec<u8>) {
-    write_number(u64::from(rank.wrapping_sub(before.0) as u32), out);
-    write_number(if rank == before.0 { position - before.1 } else { position }, out);
+    write_varint(u64::from(rank.wrapping_sub(before.0) as u32), out);
+    write_varint(if rank == before.0 { position - before.1 } else { position }, out);
 }
 
 #[cfg(test)]

@@ -148,35 +148,35 @@ impl<'a> Record<'a> {
                 if let Some(request) = link.request {
                     let again = if link.again { REQUEST_AGAIN } else { 0 };
                     out.push(again | if link.was_deferred { REQUEST_ADMITTED } else { 0 });
-                    write_number(request.len() as u64, out);
+                    write_varint(request.len() as u64, out);
                     out.extend(request);
                 }
                 out.extend([link.kind as u8 | (u8::from(link.https) << 7), link.redirects, link.tries]);
-                write_number(u64::from(link.lane.0), out);
-                write_number(u64::from(link.depth), out);
-                write_number(back(link.via), out);
-                write_number(back(link.replaces), out);
+                write_varint(u64::from(link.lane.0), out);
+                write_varint(u64::from(link.depth), out);
+                write_varint(back(link.via), out);
+                write_varint(back(link.replaces), out);
                 out.extend(link.rest.as_bytes());
             }
             Self::FinalOutcome { lane, link, outcome, status, line } => {
                 out.push(outcome as u8);
-                write_number(u64::from(status.unwrap_or(0)), out);
-                write_number(u64::from(lane.0), out);
-                write_number(back(Some(link)), out);
+                write_varint(u64::from(status.unwrap_or(0)), out);
+                write_varint(u64::from(lane.0), out);
+                write_varint(back(Some(link)), out);
                 out.extend(line);
             }
             Self::Line { line } => out.extend(line),
             Self::Note { lane, note } => {
-                write_number(u64::from(lane.0), out);
+                write_varint(u64::from(lane.0), out);
                 out.extend(note);
             }
             Self::Output { length, hash, name } => {
-                write_number(length, out);
+                write_varint(length, out);
                 out.extend(hash.map(u64::to_le_bytes).iter().flatten());
                 out.extend(name.as_bytes());
             }
             Self::Edges { previous, chunk } => {
-                write_number(back(previous), out);
+                write_varint(back(previous), out);
                 out.extend(chunk);
             }
         }
@@ -215,7 +215,7 @@ impl<'a> Record<'a> {
                 if tag == REQUEST {
                     let flags = body.byte()?;
                     (again, was_deferred) = (flags & REQUEST_AGAIN != 0, flags & REQUEST_ADMITTED != 0);
-                    let length = usize::try_from(body.number()?).ok()?;
+                    let length = usize::try_from(body.varint()?).ok()?;
                     request = Some(body.bytes(length)?);
                 }
                 let (flags, redirects, tries) = (body.byte()?, body.byte()?, body.byte()?);
@@ -228,33 +228,33 @@ impl<'a> Record<'a> {
                     kind: LinkKind::from_number(flags & 0x7F)?,
                     https: flags & 0x80 != 0,
                     lane: body.lane()?,
-                    depth: u32::try_from(body.number()?).ok()?,
-                    via: earlier(body.number()?)?,
-                    replaces: earlier(body.number()?)?,
+                    depth: u32::try_from(body.varint()?).ok()?,
+                    via: earlier(body.varint()?)?,
+                    replaces: earlier(body.varint()?)?,
                     rest: text(body.0)?,
                 })
             }
             FINAL_OUTCOME => {
                 let outcome = *Outcome::ALL.get(usize::from(body.byte()?))?;
-                let status = u16::try_from(body.number()?).ok()?;
+                let status = u16::try_from(body.varint()?).ok()?;
                 Self::FinalOutcome {
                     outcome,
                     status: (status != 0).then_some(status),
                     lane: body.lane()?,
-                    link: earlier(body.number()?)??,
+                    link: earlier(body.varint()?)??,
                     line: body.0,
                 }
             }
             LINE => Self::Line { line: body.0 },
             NOTE => Self::Note { lane: body.lane()?, note: body.0 },
-            OUTPUT => Self::Output { length: body.number()?, hash: None, name: text(body.0)? },
+            OUTPUT => Self::Output { length: body.varint()?, hash: None, name: text(body.0)? },
             HASHED_OUTPUT => {
-                let length = body.number()?;
+                let length = body.varint()?;
                 let (hash, name) = body.0.split_first_chunk()?;
                 Self::Output { length, hash: Some(u64::from_le_bytes(*hash)), name: text(name)? }
             }
             CREATED => Self::Created { name: text(body.0)? },
-            EDGES => Self::Edges { previous: earlier(body.number()?)?, chunk: body.0 },
+            EDGES => Self::Edges { previous: earlier(body.varint()?)?, chunk: body.0 },
             _ => return None,
         })
     }
@@ -275,7 +275,7 @@ fn checksum(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
 }
 
 /// Appends a varint: seven bits per byte, low ones first.
-pub(super) fn write_number(mut number: u64, out: &mut Vec<u8>) {
+pub(super) fn write_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -284,7 +284,7 @@ pub(super) fn write_number(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// The bytes of a varint, in a buffer of the caller.
-pub(super) fn varint(mut number: u64, buffer: &mut [u8; MAX_VARINT]) -> &[u8] {
+pub(super) fn varint_bytes(mut number: u64, buffer: &mut [u8; MAX_VARINT]) -> &[u8] {
     let mut length = 0;
     for byte in buffer.iter_mut() {
         *byte = number as u8 | 0x80;
@@ -314,7 +314,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Reads a varint.
-    pub fn number(&mut self) -> Option<u64> {
+    pub fn varint(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -327,7 +327,7 @@ impl<'a> Bytes<'a> {
     }
 
     pub fn lane(&mut self) -> Option<LaneId> {
-        u32::try_from(self.number()?).ok().map(LaneId)
+        u32::try_from(self.varint()?).ok().map(LaneId)
     }
 }
 

@@ -16,7 +16,7 @@ use super::files::{File, Files};
 use super::known::Known;
 use super::queue::{LaneQueue, QueueStorage};
 use super::run;
-use super::snapshot_writer::Lease;
+use super::snapshot_writer::LeasedLink;
 use super::spill::Spill;
 use crate::chunked_vec::ChunkedVec;
 use crate::lanes::LaneNames;
@@ -175,7 +175,7 @@ impl SnapshotFile {
     /// Writes a portion; the last portion completes the snapshot. The log must already be synced up to all positions in
     /// the portion.
     pub fn write(&mut self, files: &dyn Files, portion: &Portion) -> Result<(), StoreError> {
-        self.append(files, portion).map_err(|error| failed(files, TEMPORARY_NAME, "write", &error))?;
+        self.append(files, portion).map_err(|error| failed(files, TEMPORARY_NAME, "write", error))?;
         portion.completes.as_deref().map_or(Ok(()), |runs| self.publish(files, runs))
     }
 
@@ -202,7 +202,7 @@ impl SnapshotFile {
     fn publish(&mut self, files: &dyn Files, runs: &[u32]) -> Result<(), StoreError> {
         for name in runs.iter().map(|number| run::file_name(*number)) {
             let synced = files.open(&name).and_then(|mut file| file.sync());
-            synced.map_err(|error| failed(files, &name, "sync", &error))?;
+            synced.map_err(|error| failed(files, &name, "sync", error))?;
         }
         let rename = || -> io::Result<()> {
             if !runs.is_empty() {
@@ -212,7 +212,7 @@ impl SnapshotFile {
             files.sync_folder("")
         };
         self.file = None;
-        rename().map_err(|error| failed(files, NAME, "replace", &error))
+        rename().map_err(|error| failed(files, NAME, "replace", error))
     }
 }
 
@@ -249,11 +249,11 @@ fn remove_all(files: &dyn Files, names: &[&str]) -> Result<(), StoreError> {
         match files.remove(name) {
             Ok(()) => removed = true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(files, name, "remove", &error)),
+            Err(error) => return Err(failed(files, name, "remove", error)),
         }
     }
     if removed {
-        files.sync_folder("").map_err(|error| failed(files, "", "sync", &error))?;
+        files.sync_folder("").map_err(|error| failed(files, "", "sync", error))?;
     }
     Ok(())
 }
@@ -290,7 +290,7 @@ impl QueuePositions {
     }
 }
 
-/// Reads the snapshot. `None` if there is none, or it is incomplete.
+/// Reads the snapshot. `None` if there is none, or if it is incomplete, of another format or invalid.
 pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> Result<Option<Loaded>, StoreError> {
     let Ok(file) = files.open(NAME) else { return Ok(None) };
     let mut from = BlockReader::new(file, crawl);
@@ -302,7 +302,7 @@ pub(super) fn read(files: &Arc<dyn Files>, crawl: u64, memory_limit: usize) -> R
         let Some(position) = from.u64() else { return Ok(None) };
         loop {
             // Lanes are counted from one. A zero ends the group.
-            let Some(lane) = from.number() else { return Ok(None) };
+            let Some(lane) = from.varint() else { return Ok(None) };
             let Some(lane) = lane.checked_sub(1) else { break };
             let lane = u32::try_from(lane).ok().map(LaneId).filter(|lane| state.names.name(*lane).is_some());
             let Some(lane) = lane else { return Ok(None) };
@@ -346,8 +346,8 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
     state.names = LaneNames::from_parts(text, ends);
     let mut tables = Vec::with_capacity(SeenSet::SHARDS);
     for _ in 0..SeenSet::SHARDS {
-        let mut number = || usize::try_from(from.u64()?).ok();
-        let (homes, width, len, length) = (number()?, number()?, number()?, number()?);
+        let mut next_usize = || usize::try_from(from.u64()?).ok();
+        let (homes, width, len, length) = (next_usize()?, next_usize()?, next_usize()?, next_usize()?);
         tables.push(Table { homes, width, len, slots: from.bytes(length as u64)? });
     }
     state.known.in_memory = SeenSet::from_tables(tables)?;
@@ -359,10 +359,10 @@ fn read_names_and_known(from: &mut BlockReader, state: &mut State) -> Option<u64
     Some(start)
 }
 
-/// Reads the part after the queues of a group: the lane after the group's last lane, which is returned, and leased
-/// links.
-fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<Lease>) -> Option<u32> {
-    let end_lane = u32::try_from(from.number()?).ok()?;
+/// Reads what follows the queues of a group: its end lane (one after its last lane) and its leased links. Returns the
+/// end lane.
+fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<LeasedLink>) -> Option<u32> {
+    let end_lane = u32::try_from(from.varint()?).ok()?;
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
         state.names.name(lane)?;

@@ -15,7 +15,7 @@ use argiope_core::{LaneId, StoreError};
 const PIECE: usize = 64 << 10;
 
 /// A leased link: its lane, rank and position.
-pub(super) type Lease = (LaneId, i32, u64);
+pub(super) type LeasedLink = (LaneId, i32, u64);
 
 /// A snapshot in progress.
 pub(super) struct SnapshotWriter {
@@ -66,7 +66,7 @@ impl SnapshotWriter {
         size: usize,
         mark: Mark,
         state: &State,
-        leased: impl Iterator<Item = Lease> + Clone,
+        leased: impl Iterator<Item = LeasedLink> + Clone,
     ) -> Result<Portion, StoreError> {
         let at = self.length;
         let portion = loop {
@@ -97,7 +97,7 @@ impl SnapshotWriter {
         size: usize,
         mark: Mark,
         state: &State,
-        leased: impl Iterator<Item = Lease>,
+        leased: impl Iterator<Item = LeasedLink>,
     ) -> Result<Option<Part>, StoreError> {
         let (text, ends) = state.names.parts();
         Ok(Some(match self.next {
@@ -129,7 +129,7 @@ impl SnapshotWriter {
             Part::Queues(from) => {
                 let to = self.queues(from, size, mark, state)?;
                 let group = from..to;
-                let leased: Vec<Lease> = leased.filter(|(lane, ..)| group.contains(&lane.index())).collect();
+                let leased: Vec<LeasedLink> = leased.filter(|(lane, ..)| group.contains(&lane.index())).collect();
                 self.list(
                     leased.iter().map(|(lane, rank, position)| [lane.0.into(), (*rank as u32).into(), *position]),
                 );
@@ -158,13 +158,13 @@ impl SnapshotWriter {
         while lane < self.lanes && (lane == from || self.out.len() < size / 8) {
             if let Some(queue) = state.queues.get(lane).filter(|queue| !queue.is_empty()) {
                 // Lanes are counted from one, because a zero ends the list of queues.
-                self.out.number(lane as u64 + 1);
+                self.out.varint(lane as u64 + 1);
                 queue.encode(&mut self.out, &state.storage)?;
             }
             lane += 1;
         }
-        self.out.number(0);
-        self.out.number(lane as u64);
+        self.out.varint(0);
+        self.out.varint(lane as u64);
         Ok(lane)
     }
 

@@ -60,7 +60,7 @@ impl Spill {
             };
             file.write_at(&bytes, u64::from(slot) * SLOT_BYTES as u64)
         };
-        write().map_err(|error| failed(&*self.files, NAME, "write", &error))?;
+        write().map_err(|error| failed(&*self.files, NAME, "write", error))?;
         self.slots = self.slots.max(slot + 1);
         Ok(SpilledPiece { slot, length: piece.len() as u32 })
     }
@@ -72,7 +72,7 @@ impl Spill {
             .file
             .as_ref()
             .map_or(Ok(0), |file| file.read_at(&mut bytes, u64::from(spilled.slot) * SLOT_BYTES as u64));
-        let read = read.map_err(|error| failed(&*self.files, NAME, "read", &error))?;
+        let read = read.map_err(|error| failed(&*self.files, NAME, "read", error))?;
         let piece = bytes.split_off(CHECKSUM_BYTES);
         if read < CHECKSUM_BYTES + piece.len()
             || xxh3_64_with_seed(&piece, self.crawl ^ u64::from(spilled.slot)).to_le_bytes() != bytes.as_slice()
@@ -97,7 +97,7 @@ impl Spill {
 /// Removes the file that an earlier process left.
 pub(super) fn remove_leftovers(files: &dyn Files) -> Result<(), StoreError> {
     match files.remove(NAME) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(files, NAME, "remove", &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(files, NAME, "remove", error)),
         _ => Ok(()),
     }
 }

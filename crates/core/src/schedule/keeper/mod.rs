@@ -346,7 +346,7 @@ impl<F: Frontier> Keeper<F> {
                 }
                 if let (Some(fault), None) = (sitemap.fault, &visit.facts.error) {
                     let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
-                    visit.facts.error = Some(Failure::new(kind, format!("sitemap: {fault}")));
+                    visit.facts.error = Some(Failure::new(kind, fault));
                 }
             }
             (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Keeper, MAX_SITEMAP_DEPTH};
-use crate::outcome::{ErrorKind, Failure, Outcome, ROBOTS_NOT_FETCHED};
+use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::link::{Link, LinkKind};
 use crate::page::robots::{Robots, RobotsAnswer};
 use crate::page::scope::ScopeVerdict;
@@ -77,13 +77,11 @@ impl<F: Frontier> Keeper<F> {
             }
             (outcome, _) => {
                 let unknown = || Failure::new(ErrorKind::Internal, "the cause is unknown");
-                let mut failure = visit.facts.error.clone().unwrap_or_else(unknown);
-                let is_refused = outcome == Outcome::Refused;
-                if !is_refused {
-                    failure.message = format!("{ROBOTS_NOT_FETCHED}: {}", failure.message).into();
+                let failure = visit.facts.error.clone().unwrap_or_else(unknown);
+                match outcome {
+                    Outcome::Refused => workbench::robots_failed(failure, outcome, tries, now),
+                    _ => workbench::robots_failed(failure.of_robots(), Outcome::Failed, tries, now),
                 }
-                let outcome = if is_refused { Outcome::Refused } else { Outcome::Failed };
-                workbench::robots_failed(failure, outcome, tries, now)
             }
         }
     }

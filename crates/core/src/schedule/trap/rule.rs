@@ -50,7 +50,7 @@ impl TrapRule {
     }
 
     /// Description for reports.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::PathDepth => "the path is very deep",
             Self::PathRepeats => "the path repeats itself",

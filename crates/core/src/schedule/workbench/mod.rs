@@ -54,7 +54,7 @@ use self::lane_counts::{CountedLane, LaneCounts};
 use self::lane_queues::LaneQueues;
 use self::pick::Update;
 use self::placement::WaitState;
-use crate::outcome::{ErrorKind, Failure, HOST_GIVEN_UP, Outcome};
+use crate::outcome::{ErrorKind, Failure, Outcome};
 use crate::page::link::Link;
 use crate::page::robots::Robots;
 use crate::page::url::Origin;
@@ -350,11 +350,10 @@ impl Workbench {
         if lane.pace.is_given_up() {
             lane.pace.forget_failures();
             let failure = match (&visit.facts.error, visit.facts.status) {
-                (Some(last), _) => Failure::new(last.kind, format!("{HOST_GIVEN_UP}: {}", last.message)),
+                (Some(last), _) => Failure::given_up(last.kind, &last.message),
                 (None, status) => {
-                    let status = status.unwrap_or_default();
-                    let message = format!("{HOST_GIVEN_UP}: all its responses have the status {status}");
-                    Failure::new(ErrorKind::Unreachable, message)
+                    let why = format!("all its responses have the status {}", status.unwrap_or_default());
+                    Failure::given_up(ErrorKind::Unreachable, &why)
                 }
             };
             // The other links keep their own number of tries, because most were not requested.

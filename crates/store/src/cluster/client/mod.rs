@@ -184,6 +184,15 @@ pub struct SettleRequest {
     pub notes: Vec<(Box<str>, Vec<u8>)>,
 }
 
+/// The store's reply to a [`SettleRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettleReply {
+    /// The links are settled, by this request or by an earlier attempt with the same number.
+    Accepted,
+    /// Nothing was settled, for this reason.
+    Refused(String),
+}
+
 /// The state of a bucket, as [`FleetClient::survey`] reads it: its lease, and the numbers of its links.
 #[derive(Clone, Debug, Default)]
 pub struct BucketState {
@@ -425,8 +434,8 @@ impl FleetClient {
         answers.into_iter().map(|answer| take_result(array(answer?))).collect()
     }
 
-    /// Settles links; each request is atomic. Returns for each request whether it was accepted, or why not.
-    pub fn settle(&mut self, requests: &[SettleRequest]) -> Result<Vec<Result<(), String>>, Unreachable> {
+    /// Settles links; each request is atomic and has its own reply.
+    pub fn settle(&mut self, requests: &[SettleRequest]) -> Result<Vec<SettleReply>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let commands: Vec<_> = requests
             .iter()
@@ -446,13 +455,7 @@ impl FleetClient {
             })
             .collect();
         let answers = self.nodes.run_replicated(&commands);
-        let mut results = Vec::new();
-        for answer in answers {
-            let reply = array(answer?);
-            let why = reply.get(1).map(|why| String::from_utf8_lossy(&bytes(why)).into_owned()).unwrap_or_default();
-            results.push(if reply.first().is_some_and(|done| integer(done) == 1) { Ok(()) } else { Err(why) });
-        }
-        Ok(results)
+        answers.into_iter().map(|answer| Ok(settle_reply(&array(answer?)))).collect()
     }
 
     /// Puts leased links back into the queue with their current state. Returns `false` if the bucket has another owner
@@ -584,6 +587,14 @@ impl FleetClient {
 /// A plain Redis command. `key` decides which node gets it.
 fn plain(key: &str, parts: Vec<Vec<u8>>) -> StoreCommand<'static> {
     StoreCommand { key: key.to_owned(), kind: Kind::Plain(parts) }
+}
+
+/// Decodes the reply to a settle: 1, or 0 and the reason.
+fn settle_reply(reply: &[Value]) -> SettleReply {
+    if reply.first().is_some_and(|is_done| integer(is_done) == 1) {
+        return SettleReply::Accepted;
+    }
+    SettleReply::Refused(reply.get(1).map(|why| String::from_utf8_lossy(&bytes(why)).into_owned()).unwrap_or_default())
 }
 
 /// Decodes the reply to a take; `None` if the bucket has another owner or epoch.

@@ -2,23 +2,25 @@
 //!
 //! Invariant: replaying the log from the beginning gives exactly this state, apart from leases.
 
-use super::compaction::Compaction;
+mod commits;
+mod links;
+
+pub(super) use self::links::LinkChange;
+
+use self::commits::Snapshots;
 use super::deferred::DEFERRED;
 use super::directory::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
 use super::graph_codec::{GraphEncoder, NewEdge};
 use super::journal::Journal;
-use super::known;
-use super::log::{CommitBatch, FOLDER, LogReader, LogWriter};
-use super::record::{LinkRecord, Record};
+use super::log::{FOLDER, LogReader, LogWriter};
+use super::record::Record;
 use super::replay::Replay;
 use super::round::{EarlierOutcomes, Requeue};
-use super::snapshot::{self, Mark, Portion, QueuePositions, State};
-use super::snapshot_writer::SnapshotWriter;
+use super::snapshot::{self, QueuePositions, State};
 use super::spill;
 use crate::memory::after_host;
-use argiope_core::page::custom_request::CustomRequest;
 use argiope_core::schedule::frontier::{ALREADY_SENT, link_fingerprint};
 use argiope_core::{
     Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url,
@@ -26,19 +28,6 @@ use argiope_core::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-
-/// A snapshot is due when the log has grown by this many bytes, and by more than half of the last snapshot's length. So
-/// opening a directory replays little of the log, and snapshots do not cost much more than the log itself.
-const SNAPSHOT_AFTER: u64 = 16 << 20;
-/// At the end of a run, a snapshot is written only if more of the log than this would have to be replayed. Replaying
-/// less takes milliseconds, while a snapshot costs several syncs.
-const MAX_REPLAY_AT_END: u64 = 4 << 20;
-/// A snapshot is written in portions, one with each commit. A portion has at least this many bytes.
-const MIN_PORTION: usize = 1 << 20;
-/// A portion has at least this many times the bytes that the log has grown by since the previous portion.
-const PORTION_PER_GROWTH: u64 = 4;
-/// A portion has at most this many bytes, unless a single indivisible part is longer.
-const MAX_PORTION: usize = 8 << 20;
 
 /// A reserved lane number: notes under it belong to the crawl itself.
 const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
@@ -98,56 +87,6 @@ struct Leased {
     lane: LaneId,
     rank: i32,
     position: u64,
-}
-
-/// How the record of a link relates to an earlier record of the same link. The default is a new link.
-#[derive(Clone, Copy, Default)]
-pub(super) struct LinkChange {
-    /// The position of the record that is replaced.
-    pub replaces: Option<u64>,
-    /// Whether the link was settled and is queued again.
-    pub again: bool,
-    /// Whether the replaced record is that of a deferred link.
-    pub was_deferred: bool,
-}
-
-/// The last complete snapshot, the one in progress, and when the next is due.
-struct Snapshots {
-    /// The end of the log when the last complete snapshot was started.
-    last_start: u64,
-    /// The length of the last complete snapshot.
-    last_length: u64,
-    /// The snapshot in progress.
-    in_progress: Option<SnapshotWriter>,
-    /// The end of the commit that completes the last snapshot, and the run files that can be deleted once it is
-    /// durable.
-    unacknowledged: Option<(u64, Vec<u32>)>,
-    /// The growth of the log after which a snapshot is started.
-    min_growth: u64,
-    /// The same for a snapshot at the end of a run.
-    min_growth_at_end: u64,
-    /// Each commit carries at least this many bytes of a snapshot.
-    min_portion: usize,
-    /// See [`PORTION_PER_GROWTH`].
-    portion_per_growth: u64,
-    /// The end of the commit with the last portion, and whether that commit is still being written.
-    last_portion: (u64, bool),
-}
-
-impl Snapshots {
-    fn new(last_start: u64, last_length: u64) -> Self {
-        Self {
-            last_start,
-            last_length,
-            in_progress: None,
-            unacknowledged: None,
-            min_growth: SNAPSHOT_AFTER,
-            min_growth_at_end: MAX_REPLAY_AT_END,
-            min_portion: MIN_PORTION,
-            portion_per_growth: PORTION_PER_GROWTH,
-            last_portion: (last_start, false),
-        }
-    }
 }
 
 /// The result of opening a log.
@@ -349,133 +288,6 @@ impl DiskFrontier {
         })
     }
 
-    /// Seals everything since the last commit, with the length of each output file that belongs to it. `None` if there
-    /// is nothing to commit. The batch also has a portion of a snapshot when one is due.
-    pub fn commit(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
-        self.seal(outputs, false)
-    }
-
-    /// Like [`Self::commit`], at the end of a run. Must be called until it returns `None`. These commits include a
-    /// snapshot, so that the next run opens quickly, unless the log is short.
-    pub fn commit_at_end(&mut self, outputs: &[(&str, u64)]) -> Result<Option<CommitBatch>, StoreError> {
-        self.seal(outputs, true)
-    }
-
-    /// Makes a commit, as described at [`Self::commit`] and [`Self::commit_at_end`].
-    fn seal(&mut self, outputs: &[(&str, u64)], at_end: bool) -> Result<Option<CommitBatch>, StoreError> {
-        if let Some(chunk) = self.graph.take() {
-            self.append_chunk(&chunk)?;
-        }
-        for &(name, length) in outputs {
-            let is_new = self.state.outputs.get(name) != Some(&length);
-            // Without a new hash, the stored one is valid only if the length is the same.
-            let hash = match self.new_hashes.remove(name) {
-                None if !is_new => self.state.output_hashes.get(name).copied(),
-                hash => hash,
-            };
-            if is_new || self.state.output_hashes.get(name).copied() != hash {
-                self.journal.append(&Record::Output { length, hash, name })?;
-                self.state.outputs.insert(name.into(), length);
-                match hash {
-                    Some(hash) => self.state.output_hashes.insert(name.into(), hash),
-                    None => self.state.output_hashes.remove(name),
-                };
-            }
-        }
-        if at_end {
-            // Abandon a snapshot that was started earlier: it would leave a part of the log to replay.
-            self.snapshots.in_progress.take_if(|in_progress| !in_progress.is_at_end);
-        }
-        // At the end a snapshot is taken even if nothing happened, unless the last one is recent enough.
-        let is_old = self.journal.end().saturating_sub(self.snapshots.last_start) > self.snapshots.min_growth_at_end;
-        let needs_snapshot = self.snapshots.in_progress.is_some() || is_old;
-        if self.journal.is_empty() && !(at_end && needs_snapshot) {
-            return Ok(None);
-        }
-        if self.journal.end() - self.last_size_check > self.state.check_interval() {
-            self.last_size_check = self.journal.end();
-            let other_bytes = self.earlier.bytes() + self.requeue.bytes();
-            self.state.spill_if_full(other_bytes, self.snapshots.in_progress.is_some())?;
-        }
-        let (mut batch, mark) = self.journal.seal();
-        let growth = mark.end.saturating_sub(self.snapshots.last_start);
-        let usual_growth = self.snapshots.min_growth.max(self.snapshots.last_length / 2);
-        let is_due = growth > if at_end { self.snapshots.min_growth_at_end } else { usual_growth };
-        if is_due && self.snapshots.in_progress.is_none() {
-            self.snapshots.last_portion.0 = mark.end;
-            self.snapshots.in_progress = Some(SnapshotWriter::begin(self.crawl, mark, &self.state, at_end));
-        }
-        batch.snapshot = self.portion(mark)?.map(Arc::new);
-        batch.completes_snapshot = batch.snapshot.as_ref().is_some_and(|portion| portion.completes.is_some());
-        Ok(Some(batch))
-    }
-
-    /// The next portion of the snapshot in progress, if any. Portions are large and the disk may be slow, so only one
-    /// is written at a time, except at the end of a run.
-    fn portion(&mut self, mark: Mark) -> Result<Option<Portion>, StoreError> {
-        let (before, is_pending) = self.snapshots.last_portion;
-        let Some(in_progress) =
-            self.snapshots.in_progress.as_mut().filter(|in_progress| in_progress.is_at_end || !is_pending)
-        else {
-            return Ok(None);
-        };
-        let wanted = mark.end.saturating_sub(before).saturating_mul(self.snapshots.portion_per_growth);
-        let size = usize::try_from(wanted).unwrap_or(MAX_PORTION).min(MAX_PORTION).max(self.snapshots.min_portion);
-        self.snapshots.last_portion = (mark.end, true);
-        let leased = self.leased.values().map(|link| (link.lane, link.rank, link.position));
-        let portion = in_progress.portion(size, mark, &self.state, leased)?;
-        if portion.completes.is_some() {
-            (self.snapshots.last_start, self.snapshots.last_length) = (in_progress.started_at, in_progress.length());
-            self.snapshots.in_progress = None;
-            let (end, retired) = self.snapshots.unacknowledged.get_or_insert_default();
-            *end = mark.end;
-            retired.extend(self.state.known.take_retired());
-        }
-        Ok(Some(portion))
-    }
-
-    /// Records that everything up to the end of this batch is durable.
-    pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        let (last_portion, is_pending) = &mut self.snapshots.last_portion;
-        *is_pending &= *last_portion > batch.end();
-        let is_durable = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
-        if let Some((_, retired)) = self.snapshots.unacknowledged.take_if(is_durable) {
-            // The earlier snapshot is replaced, so its run files are not needed any more.
-            known::remove(&*self.files, &retired)?;
-        }
-        self.durable = self.durable.max(batch.end());
-        self.has_completed_file |= batch.new_file_number.is_some();
-        self.journal.acknowledge(batch.end())
-    }
-
-    /// Returns the compaction that is due, if any. One is due when the commit that begins a round is durable, and when
-    /// a file of the log is complete.
-    pub fn take_compaction(&mut self) -> Option<Compaction> {
-        let rounds = self.rounds.take_if(|(start, _)| self.durable > *start);
-        let keep_from = rounds.map(|(_, keep_from)| keep_from).filter(|from| self.journal.needs_compaction(*from));
-        if !std::mem::take(&mut self.has_completed_file) && keep_from.is_none() {
-            return None;
-        }
-        if let Some(keep_from) = keep_from {
-            self.journal.forget_before(keep_from);
-        }
-        Some(Compaction { files: Arc::clone(&self.files), crawl: self.crawl, keep_from })
-    }
-
-    /// For tests: sets the log growth that starts a snapshot, during a run and at its end, and the portion size.
-    #[doc(hidden)]
-    pub fn set_snapshots(&mut self, min_growth: u64, min_growth_at_end: u64, min_portion: usize) {
-        let snapshots = &mut self.snapshots;
-        (snapshots.min_growth, snapshots.min_growth_at_end) = (min_growth, min_growth_at_end);
-        (snapshots.min_portion, snapshots.portion_per_growth) = (min_portion, 0);
-    }
-
-    /// For tests: sets the size at which a new file of the log starts.
-    #[doc(hidden)]
-    pub fn set_max_file_size(&mut self, size: u64) {
-        self.journal.set_max_file_size(size);
-    }
-
     /// Approximate memory use in bytes, without commits being written.
     pub fn bytes(&self) -> usize {
         self.state.bytes()
@@ -492,129 +304,11 @@ impl DiskFrontier {
         self.state.host_bytes()
     }
 
-    /// Appends a chunk of the link graph to the journal.
-    fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
-        let position = self.journal.append(&Record::Edges { previous: self.last_chunk, chunk })?;
-        self.last_chunk = Some(position);
-        Ok(())
-    }
-
-    /// Queues a settled link again.
-    pub(super) fn append_again(&mut self, lane: LaneId, link: LinkRef<'_>) -> Result<(), StoreError> {
-        self.append_record(lane, link, None, true)?;
-        self.state.settled -= 1;
-        Ok(())
-    }
-
-    /// Queues a link that is new, or that replaces its earlier record.
-    fn append_link(&mut self, lane: LaneId, link: LinkRef<'_>, replaces: Option<u64>) -> Result<(), StoreError> {
-        self.append_record(lane, link, replaces, false)
-    }
-
-    /// Appends the record of a link to the journal, and queues it.
-    fn append_record(
-        &mut self,
-        lane: LaneId,
-        link: LinkRef<'_>,
-        replaces: Option<u64>,
-        again: bool,
-    ) -> Result<(), StoreError> {
-        let rest = after_host(link.url);
-        let position = self.write_link(lane, link, rest, LinkChange { replaces, again, ..LinkChange::default() })?;
-        self.state.queue(lane, link.rank(), position);
-        self.queued += 1;
-        Ok(())
-    }
-
-    /// Appends the record of a link. `rest` is the part of its URL after the name of the lane. Returns the position.
-    pub(super) fn write_link(
-        &mut self,
-        lane: LaneId,
-        link: LinkRef<'_>,
-        rest: &str,
-        change: LinkChange,
-    ) -> Result<u64, StoreError> {
-        let LinkChange { replaces, again, was_deferred } = change;
-        let via = match (link.via, &self.page_written) {
-            (None, _) => None,
-            (Some(via), Some((url, position))) if url == via => Some(*position),
-            (Some(via), _) => {
-                let position = self.journal.append(&Record::Page { url: via.as_str() })?;
-                self.page_written = Some((via.clone(), position));
-                Some(position)
-            }
-        };
-        let request = link.request.map(|request| request.encode());
-        self.journal.append(&Record::Link(LinkRecord {
-            lane,
-            depth: link.depth,
-            redirects: link.redirects,
-            tries: link.tries,
-            kind: link.kind,
-            https: link.url.is_https(),
-            via,
-            replaces,
-            again,
-            was_deferred,
-            request: request.as_deref(),
-            rest,
-        }))
-    }
-
-    /// Reads the link at a log position. Returns an error if there is no link, or if it belongs to another lane. `None`
-    /// accepts any lane.
-    pub(super) fn read_link(&mut self, lane: Option<LaneId>, position: u64) -> Result<Link, StoreError> {
-        let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} does not hold a {what}"));
-        let names = &self.state.names;
-        let (mut link, via) = self
-            .journal
-            .read(position, |record| match record {
-                Record::Link(record) if lane.is_none_or(|lane| record.lane == lane) => {
-                    let host = names.name(record.lane)?;
-                    let link = Link {
-                        url: UrlRef::from_normal(&url_text(&record, host))?.to_url(),
-                        via: None,
-                        depth: record.depth,
-                        redirects: record.redirects,
-                        tries: record.tries,
-                        kind: record.kind,
-                        request: match record.request {
-                            None => None,
-                            Some(request) => Some(Arc::new(CustomRequest::decode(request)?)),
-                        },
-                    };
-                    Some((link, record.via))
-                }
-                _ => None,
-            })?
-            .ok_or_else(|| wrong("link"))?;
-        if let Some(via) = via {
-            link.via = match &self.page_read {
-                Some((position, url)) if *position == via => Some(url.clone()),
-                _ => {
-                    let page = self.journal.read(via, |record| match record {
-                        Record::Page { url } => Some(UrlRef::from_normal(url)?.to_url()),
-                        _ => None,
-                    })?;
-                    let page = page.ok_or_else(|| wrong("link whose page is known"))?;
-                    self.page_read = Some((via, page.clone()));
-                    Some(page)
-                }
-            };
-        }
-        Ok(link)
-    }
-
     /// Removes a link from `leased` and returns it; an error if it is not leased.
     fn end_lease(&mut self, link: &Link) -> Result<Leased, StoreError> {
         let ended = self.leased.remove(&link.fingerprint(self.key));
         ended.ok_or_else(|| StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)))
     }
-}
-
-/// The URL of a link record, as text.
-fn url_text(record: &LinkRecord<'_>, host: &str) -> String {
-    [if record.https { "https://" } else { "http://" }, host, record.rest].concat()
 }
 
 impl Frontier for DiskFrontier {

@@ -1,280 +1,23 @@
-//! The write-ahead log of a crawl. It contains all events in order; all other state can be rebuilt from it.
-//!
-//! The log is one sequence of bytes, split into files of some hundred megabytes, `log/000001.log` and so on. A position
-//! counts from the start of the first file, headers included. A file's header is followed by frames:
-//! `mark (4) · length (4) · checksum (8) · records`. A frame is one commit and is atomic.
-//!
-//! The writer starts a frame only after the previous frame was synced. So a crash can leave:
-//! - complete frames, followed by at most one incomplete frame. That frame is **torn**: it was never acknowledged, and
-//!   is truncated;
-//! - a last file with an incomplete header. It was never used, and is removed.
-//!
-//! An incomplete frame followed by a complete one cannot come from a crash. It is **damage**, and the log is rejected.
+//! [`LogReader`]: reads a log from front to back, or single records.
 
-use super::directory::CrawlFile;
-use super::fault::{damaged, failed};
-use super::files::{File, Files};
-use super::record::{Record, Unreadable};
-use super::snapshot::{Portion, SnapshotFile};
+use super::{
+    BEGINS_LOG, FILE_HEADER, FOLDER, FRAME_HEADER, LogWriter, MARK, MAX_RECORDS, POSITION_FIELD, VERSION,
+    compacted_header, file_name, file_number, frame_head, header, remove_obsolete,
+};
+use crate::disk::fault::{damaged, failed};
+use crate::disk::files::{File, Files};
+use crate::disk::record::{Record, Unreadable};
+use crate::disk::snapshot::SnapshotFile;
 use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-pub(super) const FOLDER: &str = "log";
-/// The format version that is written. All versions up to it can be read.
-pub(super) const VERSION: u32 = 2;
-/// Length of a file's header:
-/// `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
-pub(super) const FILE_HEADER: usize = 40;
-/// Where the position of the header is in a file's header.
-const POSITION_FIELD: std::ops::Range<usize> = 24..32;
-/// Flag in the version field of a file that begins the log: a compaction has replaced all earlier files. After a crash,
-/// earlier files may still exist.
-const BEGINS_LOG: u32 = 1 << 31;
-/// The temporary name of a compaction's output, which becomes the first file of the log.
-pub(super) const COMPACTION_OUTPUT: &str = "log/base.new";
-const MAGIC: &[u8; 8] = b"ARGIOPE\n";
-/// The size of a frame's header.
-pub(super) const FRAME_HEADER: usize = 16;
-/// The first bytes of a frame.
-const MARK: &[u8; 4] = b"\xA7FRM";
-/// The maximum length of a frame's records; a larger length is not valid. `Journal::append` rejects further records
-/// once a frame is longer than 1 GiB. The other 256 MiB are for the last record that it accepts.
-const MAX_RECORDS: usize = (1 << 30) + (256 << 20);
 /// How many bytes a scan reads at once.
 const SCAN_BYTES: usize = 1 << 20;
 /// How many bytes are read to get a single record. This is more than one record, because the links of a page are
 /// adjacent and are usually read together.
 const WINDOW_BYTES: usize = 8 * 1024;
-
-/// One commit: a sealed frame to be written. At the end of a run, a batch may have no frame and only a portion of a
-/// snapshot.
-#[derive(Clone, Default)]
-pub struct CommitBatch {
-    /// The log position at which the frame starts.
-    pub(super) start: u64,
-    pub(super) frame: Arc<Vec<u8>>,
-    /// The number of the new file, if this frame starts one.
-    pub(super) new_file_number: Option<u32>,
-    /// A portion of a snapshot. It does not refer to anything after this frame.
-    pub(super) snapshot: Option<Arc<Portion>>,
-    /// Whether the portion completes the snapshot.
-    pub(super) completes_snapshot: bool,
-}
-
-impl CommitBatch {
-    /// The log position at which the frame ends. When the frame is durable, everything up to this position is
-    /// acknowledged.
-    pub fn end(&self) -> u64 {
-        self.start + self.frame.len() as u64
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.frame.len()
-    }
-
-    /// Drops the snapshot portion, which is large. The frontier does not need the portion to acknowledge the batch.
-    pub fn without_portion(self) -> Self {
-        Self { snapshot: None, ..self }
-    }
-}
-
-/// Fills in the header of a frame that starts at the log position `start`. `crawl` is the id of the crawl.
-pub(super) fn seal(frame: &mut [u8], crawl: u64, start: u64) {
-    if let Some((head, records)) = frame.split_at_mut_checked(FRAME_HEADER) {
-        head[..4].copy_from_slice(MARK);
-        head[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
-        head[8..].copy_from_slice(&xxh3_64_with_seed(records, crawl ^ start).to_le_bytes());
-    }
-}
-
-/// The length of the records and their checksum, from a frame's header.
-fn frame_head(head: &[u8]) -> Option<(usize, u64)> {
-    let (&[m0, m1, m2, m3, l0, l1, l2, l3, ref sum @ ..], _) = head.split_first_chunk::<FRAME_HEADER>()?;
-    ([m0, m1, m2, m3] == *MARK).then(|| (u32::from_le_bytes([l0, l1, l2, l3]) as usize, u64::from_le_bytes(*sum)))
-}
-
-/// The header of a log file. `number` is the number of the file, `position` that of the header.
-fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; FILE_HEADER] {
-    let mut header = [0; FILE_HEADER];
-    header[..8].copy_from_slice(MAGIC);
-    header[8..12].copy_from_slice(&version.to_le_bytes());
-    header[12..16].copy_from_slice(&number.to_le_bytes());
-    header[16..24].copy_from_slice(&crawl.to_le_bytes());
-    header[24..32].copy_from_slice(&position.to_le_bytes());
-    let sum = xxh3_64_with_seed(&header[..32], 0);
-    header[32..].copy_from_slice(&sum.to_le_bytes());
-    header
-}
-
-/// The header of a compacted file that begins the log. Its position is 0. The positions between its end and the next
-/// file belonged to records that were compacted away.
-pub(super) fn compacted_header(number: u32, crawl: u64) -> [u8; FILE_HEADER] {
-    header(VERSION | BEGINS_LOG, number, crawl, 0)
-}
-
-/// Removes the files before the first file of the log, and the temporary file of an interrupted compaction.
-pub(super) fn remove_obsolete(files: &dyn Files, first: u32) -> Result<(), StoreError> {
-    let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
-    let mut obsolete: Vec<String> =
-        names.iter().filter_map(|name| file_number(name)).filter(|number| *number < first).map(file_name).collect();
-    obsolete.extend(
-        names.iter().any(|name| COMPACTION_OUTPUT.ends_with(&format!("/{name}"))).then(|| COMPACTION_OUTPUT.to_owned()),
-    );
-    for name in &obsolete {
-        files.remove(name).map_err(|error| failed(files, name, "remove", &error))?;
-    }
-    if !obsolete.is_empty() {
-        files.sync_folder(FOLDER).map_err(|error| failed(files, FOLDER, "sync", &error))?;
-    }
-    Ok(())
-}
-
-pub(super) fn file_name(number: u32) -> String {
-    format!("{FOLDER}/{number:06}.log")
-}
-
-/// The number of a file of the log; `None` for anything else in its folder.
-pub(super) fn file_number(name: &str) -> Option<u32> {
-    let number = name.strip_suffix(".log")?.parse().ok()?;
-    (file_name(number).strip_prefix(FOLDER)?.strip_prefix('/')? == name).then_some(number)
-}
-
-/// Whether a file is a log file of a crawl, by its header.
-pub(super) fn is_log(files: &dyn Files, number: u32) -> bool {
-    let mut found = [0; FILE_HEADER];
-    let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
-    let (start, sum) = found.split_at(32);
-    read.is_ok_and(|read| read == FILE_HEADER)
-        && start.starts_with(MAGIC)
-        && sum == xxh3_64_with_seed(start, 0).to_le_bytes()
-}
-
-/// Whether a file has no frames, as a crash can leave it: it is empty, or it has a header, a part of a header or zeros.
-/// The checksum of the header is not checked.
-pub(super) fn is_without_frames(files: &dyn Files, number: u32) -> bool {
-    let mut found = [0; FILE_HEADER + 1];
-    let read = files.open(&file_name(number)).and_then(|file| file.read_at(&mut found, 0));
-    read.is_ok_and(|read| match found.get(..read) {
-        Some(bytes) if read <= FILE_HEADER => {
-            bytes.iter().all(|byte| *byte == 0) || bytes.starts_with(MAGIC) || MAGIC.starts_with(bytes)
-        }
-        _ => false,
-    })
-}
-
-/// Whether at least one log file has a valid header. The rest of the log may be damaged.
-pub(super) fn has_log(files: &dyn Files) -> bool {
-    let names = files.list(FOLDER).unwrap_or_default();
-    names.iter().filter_map(|name| file_number(name)).any(|number| is_log(files, number))
-}
-
-/// Writes frames to disk, one after the other. Used by the writer thread, which may block on the disk.
-pub struct LogWriter {
-    files: Arc<dyn Files>,
-    /// The id of the crawl.
-    crawl: u64,
-    /// The file that frames are written to, and its name.
-    file: Box<dyn File>,
-    name: String,
-    /// The position of the file's header.
-    base: u64,
-    /// The snapshot being written.
-    snapshot: SnapshotFile,
-    /// Set until the first commit: the first log file is not synced, and `crawl.json` is not written yet.
-    unwritten_crawl_file: Option<CrawlFile>,
-    /// `crawl.json` with changed settings. It is written after the next commit, which contains the links that the new
-    /// settings admit.
-    changed_settings: Option<CrawlFile>,
-    /// The error of a failed write. The state of the disk is then unknown, so later writes fail too.
-    failure: Option<StoreError>,
-}
-
-impl LogWriter {
-    /// Creates the first file of a new log. Syncing is left to the first commit, so that a crawl starts without waiting
-    /// for the disk.
-    pub(super) fn create(files: Arc<dyn Files>, crawl: CrawlFile) -> Result<Self, StoreError> {
-        files.make_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "make", &error))?;
-        // Files may be left from an interrupted creation or removal of the directory.
-        for name in files.list(FOLDER).map_err(|error| failed(&*files, FOLDER, "list", &error))? {
-            let Some(name) = file_number(&name).map(file_name) else { continue };
-            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
-        }
-        let (file, name) = begin_file(&*files, 1, crawl.crawl, 0)?;
-        Ok(Self {
-            files,
-            crawl: crawl.crawl,
-            file,
-            name,
-            base: 0,
-            snapshot: SnapshotFile::default(),
-            unwritten_crawl_file: Some(crawl),
-            changed_settings: None,
-            failure: None,
-        })
-    }
-
-    /// Changes the settings of the crawl with the next commit.
-    pub(super) fn write_settings(&mut self, crawl: CrawlFile) {
-        self.changed_settings = Some(crawl);
-    }
-
-    /// Makes the start of a new log durable, and only then writes `crawl.json`.
-    fn make_durable(&mut self, mut crawl: CrawlFile) -> Result<(), StoreError> {
-        let mut sync = || -> io::Result<()> {
-            self.file.sync()?;
-            self.files.sync_folder(FOLDER)?;
-            self.files.sync_folder("")
-        };
-        sync().map_err(|error| failed(&*self.files, &self.name, "sync", &error))?;
-        crawl.write(&*self.files)
-    }
-
-    /// Writes a frame and returns once it is durable. The outputs that the commit refers to must already be durable.
-    pub fn write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        if let Some(error) = &self.failure {
-            return Err(error.clone());
-        }
-        let written = self.try_write(batch);
-        self.failure = written.as_ref().err().cloned();
-        written
-    }
-
-    /// Writes a frame, and what has to be written before and after it.
-    fn try_write(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        if let Some(crawl) = self.unwritten_crawl_file.take() {
-            self.make_durable(crawl)?;
-        }
-        if let Some(number) = batch.new_file_number {
-            self.base = batch.start - FILE_HEADER as u64;
-            (self.file, self.name) = begin_file(&*self.files, number, self.crawl, self.base)?;
-            let sync = self.file.sync().and_then(|()| self.files.sync_folder(FOLDER));
-            sync.map_err(|error| failed(&*self.files, &self.name, "begin", &error))?;
-        }
-        if !batch.frame.is_empty() {
-            let error = |doing, error| failed(&*self.files, &self.name, doing, &error);
-            self.file.write_at(&batch.frame, batch.start - self.base).map_err(|e| error("write to", e))?;
-            self.file.sync().map_err(|e| error("sync", e))?;
-            if let Some(mut crawl) = self.changed_settings.take() {
-                crawl.write(&*self.files)?;
-            }
-        }
-        batch.snapshot.as_ref().map_or(Ok(()), |portion| self.snapshot.write(&*self.files, portion))
-    }
-}
-
-/// Creates a log file with its header. `base` is the position of the header.
-fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(Box<dyn File>, String), StoreError> {
-    let name = file_name(number);
-    let begin = || -> io::Result<Box<dyn File>> {
-        let mut file = files.create(&name)?;
-        file.write_at(&header(VERSION, number, crawl, base), 0)?;
-        Ok(file)
-    };
-    let file = begin().map_err(|error| failed(files, &name, "begin", &error))?;
-    Ok((file, name))
-}
 
 /// One file of the log, open for reading.
 struct Section {
@@ -287,7 +30,7 @@ struct Section {
 }
 
 /// Reads a log: from front to back, or single records.
-pub(super) struct LogReader {
+pub(in crate::disk) struct LogReader {
     files: Arc<dyn Files>,
     crawl: u64,
     sections: Vec<Section>,
@@ -300,7 +43,7 @@ pub(super) struct LogReader {
 }
 
 /// The end of the complete frames, and what follows them.
-pub(super) struct Tail {
+pub(in crate::disk) struct Tail {
     /// The end of the last complete frame.
     pub end: u64,
     /// The number of bytes of an incomplete frame.
@@ -311,7 +54,7 @@ impl LogReader {
     /// Opens all files of a log. The second value is the name of a last file that was never used, if there is one.
     pub fn open(files: Arc<dyn Files>, crawl: u64) -> Result<(Self, Option<String>), StoreError> {
         let numbers = |files: &dyn Files| -> Result<Vec<u32>, StoreError> {
-            let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", &error))?;
+            let names = files.list(FOLDER).map_err(|error| failed(files, FOLDER, "list", error))?;
             let mut numbers: Vec<u32> = names.iter().filter_map(|name| file_number(name)).collect();
             numbers.sort_unstable();
             Ok(numbers)
@@ -349,7 +92,7 @@ impl LogReader {
             let name = file_name(number);
             let read_error = |error: io::Error| match error.kind() {
                 io::ErrorKind::NotFound => damaged(&**files, &name, "it is missing"),
-                _ => failed(&**files, &name, "read", &error),
+                _ => failed(&**files, &name, "read", error),
             };
             let file = files.open(&name).map_err(read_error)?;
             let mut found = [0; FILE_HEADER];
@@ -407,28 +150,28 @@ impl LogReader {
     /// Adds a file that the writer starts.
     pub fn add_section(&mut self, number: u32, base: u64) -> Result<(), StoreError> {
         let name = file_name(number);
-        let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", &error))?;
+        let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", error))?;
         self.sections.push(Section { number, version: VERSION, base, file });
         Ok(())
     }
 
     /// Calls `each` with the position and the content of every record from `from` to the end of the log. `from` must be
-    /// the start of a frame or the end of the log.
-    pub fn walk(
+    /// the start of a frame or the end of the log. An error of `each` ends the walk.
+    pub fn walk<E: From<StoreError>>(
         &self,
         from: u64,
-        each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
-    ) -> Result<Tail, StoreError> {
+        each: impl FnMut(u64, Record<'_>) -> Result<(), E>,
+    ) -> Result<Tail, E> {
         self.walk_until(from, u64::MAX, each)
     }
 
     /// Like [`Self::walk`], but stops before the first frame that starts at or after `until`.
-    pub fn walk_until(
+    pub fn walk_until<E: From<StoreError>>(
         &self,
         from: u64,
         until: u64,
-        mut each: impl FnMut(u64, Record<'_>) -> Result<(), StoreError>,
-    ) -> Result<Tail, StoreError> {
+        mut each: impl FnMut(u64, Record<'_>) -> Result<(), E>,
+    ) -> Result<Tail, E> {
         let mut at = from;
         let mut records = Vec::new();
         loop {
@@ -442,7 +185,7 @@ impl LogReader {
                 continue;
             }
             let name = file_name(section.number);
-            let len = section.file.length().map_err(|error| failed(&*self.files, &name, "read", &error))?;
+            let len = section.file.length().map_err(|error| failed(&*self.files, &name, "read", error))?;
             if at == section.base + len {
                 // After a compacted file, there is a gap in the positions.
                 match next.filter(|next| self.is_compacted && next.base > at) {
@@ -457,11 +200,8 @@ impl LogReader {
                 // complete when the next frame was found. So read it again.
                 let is_damaged = is_followed && !self.read_frame(section, at, &mut records)?;
                 if is_damaged {
-                    return Err(damaged(
-                        &*self.files,
-                        &name,
-                        &format!("the frame at byte {} is incomplete", at - section.base),
-                    ));
+                    let what = format!("the frame at byte {} is incomplete", at - section.base);
+                    return Err(damaged(&*self.files, &name, &what).into());
                 }
                 if !is_followed {
                     return Ok(Tail { end: at, torn_bytes: (section.base + len).saturating_sub(at) });
@@ -498,7 +238,7 @@ impl LogReader {
 
     /// Reads the records of the frame at a position; `false` if it is incomplete.
     fn read_frame(&self, section: &Section, start: u64, records: &mut Vec<u8>) -> Result<bool, StoreError> {
-        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", error);
         let mut head = [0; FRAME_HEADER];
         let offset = start - section.base;
         let read = section.file.read_at(&mut head, offset).map_err(read_error)?;
@@ -519,7 +259,7 @@ impl LogReader {
     /// The checksum of the records at the offset `at` of a file, which are not in memory. `start` is the position of
     /// their frame.
     fn hash(&self, section: &Section, at: u64, length: usize, start: u64) -> Result<u64, StoreError> {
-        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+        let read_error = |error| failed(&*self.files, &file_name(section.number), "read", error);
         let mut hash = Xxh3::with_seed(self.crawl ^ start);
         let mut piece = vec![0; SCAN_BYTES.min(length)];
         let mut done = 0;
@@ -542,7 +282,7 @@ impl LogReader {
     /// damage.
     fn has_frame_after(&self, section: &Section, from: u64) -> Result<bool, StoreError> {
         let name = file_name(section.number);
-        let read_error = |error| failed(&*self.files, &name, "read", &error);
+        let read_error = |error| failed(&*self.files, &name, "read", error);
         let len = section.file.length().map_err(read_error)?;
         let tail = len.saturating_sub(from);
         let refuse = |why: &str| {
@@ -607,7 +347,7 @@ impl LogReader {
     fn fill_window(&mut self, position: u64, wanted: usize) -> Result<(), StoreError> {
         let mut window = std::mem::take(&mut self.window);
         if let Some((section, _)) = self.section_at(position) {
-            let read_error = |error| failed(&*self.files, &file_name(section.number), "read", &error);
+            let read_error = |error| failed(&*self.files, &file_name(section.number), "read", error);
             let offset = position - section.base;
             // The length of a record is untrusted: check it against the file before allocating memory.
             let left = if wanted > WINDOW_BYTES {
@@ -627,8 +367,8 @@ impl LogReader {
     pub fn writer(&self, tail: &Tail, unused: Option<String>) -> Result<LogWriter, StoreError> {
         let files = Arc::clone(&self.files);
         if let Some(name) = unused {
-            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", &error))?;
-            files.sync_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "sync", &error))?;
+            files.remove(&name).map_err(|error| failed(&*files, &name, "remove", error))?;
+            files.sync_folder(FOLDER).map_err(|error| failed(&*files, FOLDER, "sync", error))?;
         }
         let (Some(first), Some(last)) = (self.sections.first(), self.sections.last()) else {
             return Err(damaged(&*files, FOLDER, "it is empty"));
@@ -643,7 +383,7 @@ impl LogReader {
             }
             Ok(file)
         };
-        let file = cut().map_err(|error| failed(&*files, &name, "cut back", &error))?;
+        let file = cut().map_err(|error| failed(&*files, &name, "cut back", error))?;
         let snapshot = SnapshotFile::default();
         Ok(LogWriter {
             crawl: self.crawl,
