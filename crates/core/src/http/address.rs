@@ -1,5 +1,5 @@
-//! Which addresses, names and ports are refused: what is not part of the public Internet, unless the user allows it,
-//! and ports of other protocols, always.
+//! Which addresses, names and ports are refused. Addresses and names outside the public Internet are refused unless the
+//! user allows them. Ports of other protocols are always refused.
 //!
 //! Invariant: the decision is about the address that is connected to, not about its spelling in a URL. An IPv6 address
 //! that embeds an IPv4 address is judged as that IPv4 address.
@@ -42,8 +42,8 @@ pub fn is_resolvable(host: &str) -> bool {
     host.len() <= 253 && has_valid_labels && label_len > 0
 }
 
-/// Looks an IPv4 address up in IANA's special-purpose registry, and in addition one public address that a cloud
-/// platform uses internally.
+/// Checks an IPv4 address against the ranges that are not public according to IANA's registries, and against one public
+/// address that a cloud platform uses internally.
 fn refusal_v4(ip: Ipv4Addr) -> Option<&'static str> {
     // Network, prefix length and reason. The first match counts, so broadcast comes before the reserved range around
     // it.
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_is_refused_from_its_first_address_to_its_last() {
+    fn ranges_are_refused_at_both_ends_and_not_beyond() {
         for (first, last, before, after) in [
             ("0.0.0.0", "0.255.255.255", None, Some("1.0.0.0")),
             ("10.0.0.0", "10.255.255.255", Some("9.255.255.255"), Some("11.0.0.0")),

@@ -1,5 +1,4 @@
-//! Hooks: code of the library's user that is called with each request before it is sent, and with the head of each
-//! response.
+//! Hooks: code of the library's user that is called with requests before they are sent, and with the heads of responses.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -20,8 +19,8 @@ pub trait RequestHook: Debug + Send + Sync {
     fn before_request(&self, request: &mut OutgoingRequest<'_>);
 }
 
-/// Is called with the head of every response to the request for a page, on the worker thread. All workers share one
-/// hook.
+/// Is called with the head of every response to the request for a page, except redirects, on the worker thread. All
+/// workers share one hook.
 pub trait ResponseHook: Debug + Send + Sync {
     /// Whether the body must be read.
     fn wants_body(&self, response: &ResponseStart<'_>) -> bool;

@@ -71,7 +71,7 @@ pub struct Proxies {
 #[derive(Clone, Debug, Default)]
 struct Exceptions {
     includes_all: bool,
-    /// Each is a host name, which also stands for its subdomains, an IP address or a network.
+    /// Each is an IP address, a network, or a host name, which also stands for its subdomains.
     patterns: Vec<Box<str>>,
 }
 

@@ -30,7 +30,7 @@ pub struct Race {
     /// When the next attempt may start.
     next_start: Time,
     deadline: Time,
-    /// The failure so far that is reported if the race is lost, see [`rank`].
+    /// The failure with the highest [`rank`] so far. It is reported if the race is lost.
     best_failure: Option<Failure>,
 }
 

@@ -448,7 +448,8 @@ impl Layer {
         }
         match self.state {
             State::Plain => self.emit(bytes, quota, out),
-            // The stream was shorter than the bytes needed to identify it: the other bytes belong to the next stream.
+            // The stream was shorter than the bytes needed to identify it: the other bytes are the next stream, or
+            // garbage.
             State::Peek | State::Ended if !bytes.is_empty() => self.push(bytes, quota, out),
             _ => Ok(()),
         }

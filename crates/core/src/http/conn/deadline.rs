@@ -3,8 +3,8 @@
 //! Three timers run. *Total* covers the whole exchange. *Idle* requires a complete head, then progress of the body.
 //! *Rate* requires a minimum number of body bytes in each window. A window is as long as the idle timeout.
 //!
-//! The slot check is not a timeout: at this time the connection checks whether its slot is needed. The check also runs
-//! when bytes arrive, but a silent peer sends none.
+//! The slot check is not a timeout. It is a time at which the connection checks whether other requests need its slot.
+//! The connection checks this also when bytes arrive, but a silent peer sends none.
 //!
 //! Invariant: `head_deadline` and `body_deadline` return the earliest time at which `head_expired` and `body_expired`
 //! report something. A peer that sends a trickle of bytes cannot postpone that time for ever.
@@ -102,7 +102,7 @@ impl ReadDeadlines {
         }
     }
 
-    /// The number of seconds by which the slot check is postponed after a check at this time: up to one second from then.
+    /// The `delay` of [`Self::slot_check`] after a check at `now`: the next check is at most one second later.
     pub(super) fn slot_check_delay(&self, now: Time) -> u16 {
         let late = (now - self.last_progress).saturating_sub(SILENT_AFTER);
         u16::try_from(late.as_secs() + 1).unwrap_or(u16::MAX)

@@ -227,7 +227,7 @@ impl Chunked {
                 State::Trailer
             }
             (State::SizeLf | State::TrailerLf | State::LastLf, _) => {
-                return Err(malformed("a line between chunks that ends in CR without LF"));
+                return Err(malformed("a chunk size or trailer line that ends in CR without LF"));
             }
             // The caller handles these states.
             (State::Data | State::End, _) => self.state,

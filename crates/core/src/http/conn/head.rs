@@ -38,7 +38,7 @@ pub struct Head {
     pub version: Version,
     /// A field was dropped because of its malformed name.
     pub has_dropped_fields: bool,
-    /// A value contains control characters.
+    /// A value, or a dropped field, contains control characters.
     pub has_controls: bool,
     /// The head as received, followed by the unfolded copies of folded values.
     bytes: Box<[u8]>,

@@ -5,7 +5,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::http::fetch::FREE_HEAD;
+use crate::http::fetch::UNCHARGED_HEAD;
 use crate::outcome::{ErrorKind, Failure, Truncated};
 use crate::time::Time;
 
@@ -96,7 +96,7 @@ impl Conn {
         // time.
         let before = partial.bytes.len();
         partial.bytes.extend_from_slice(bytes);
-        if partial.bytes.len() > FREE_HEAD {
+        if partial.bytes.len() > UNCHARGED_HEAD {
             if partial.charge.is_none() {
                 partial.charge = receiver.new_head_charge();
             }

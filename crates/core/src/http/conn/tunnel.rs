@@ -116,8 +116,8 @@ impl Tunnel {
         Ok(None)
     }
 
-    /// Parses the response to `CONNECT`, like `feed`. The first `searched` received bytes do not contain the end of a
-    /// head.
+    /// Parses the response to `CONNECT`. Returns the same as `feed`. The first `searched` received bytes do not contain
+    /// the end of a head.
     fn parse_connect_response(&mut self, mut searched: usize) -> Result<Option<Vec<u8>>, Failure> {
         loop {
             let room = MAX_PROXY_HEAD.saturating_sub(self.interim_bytes);

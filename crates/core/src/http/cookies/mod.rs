@@ -9,7 +9,7 @@
 //! | host names | compared in lower case; `a.test.` is another host than `a.test`, as in browsers |
 //! | IP addresses | match only themselves, never a suffix |
 //! | public suffixes | the list with its private section; a cookie for a suffix is stored only if the host of that name sets it |
-//! | too many cookies | evicted in the RFC's order: expired, then not `Secure`, then any; least recently used first |
+//! | too many cookies of a domain or site | evicted: expired, then not `Secure`, then any; least recently used first |
 //! | lifetime | 400 days at most, except for cookies from a file |
 //!
 //! Invariants: a cookie is sent only to hosts within its domain, and a `Secure` one never over http. Whatever servers
@@ -120,7 +120,8 @@ impl CookieJar {
         if self.capacity == 0 { MAX_JAR_BYTES } else { self.capacity.min(MAX_JAR_BYTES) }
     }
 
-    /// Stores a cookie that a response set. Returns true if that changed the jar.
+    /// Stores a cookie that a response set. Returns true if this adds a cookie or changes the value of one, and false if
+    /// it only removes one.
     pub fn store(&mut self, set: &SetCookie, url: UrlRef<'_>, now: i64) -> bool {
         let request = Request::of(url);
         let Some((domain, host_only)) = request.domain_of(set) else { return false };

@@ -11,7 +11,7 @@ fn url(text: &str) -> Url {
     Url::parse(text).expect("a valid URL")
 }
 
-/// Stores the cookie of a `Set-Cookie` line. Returns whether that changed the jar.
+/// Stores the cookie of a `Set-Cookie` line. Returns the result of [`CookieJar::store`], or false for an invalid line.
 fn set(jar: &mut CookieJar, page: &str, line: &str) -> bool {
     SetCookie::parse(line.as_bytes()).is_some_and(|cookie| jar.store(&cookie, url(page).as_ref(), NOW))
 }
@@ -74,7 +74,7 @@ fn set_cookie_lines_are_parsed_according_to_the_rfc() {
 
 #[test]
 fn a_host_can_set_cookies_only_for_its_domain_and_parents() {
-    // Page, domain, and whether the cookie is sent to: the page itself, a sibling, the parent domain.
+    // Host, domain, and whether the cookie is sent to `www.example.org`, to a sibling, and to the parent domain.
     let cases = [
         ("www.example.org", "", [true, false, false]),
         ("www.example.org", "example.org", [true, true, true]),
@@ -356,7 +356,7 @@ proptest! {
     /// Whatever is set, a cookie reaches only its own host and names that share its registrable domain, and the jar's
     /// byte count is correct. Over http no secure cookie is sent.
     #[test]
-    fn cookies_are_sent_only_within_their_domain(
+    fn cookies_are_sent_only_within_their_site(
         sets in proptest::collection::vec((hosts(), hosts(), proptest::bool::ANY, proptest::bool::ANY, 0..4_u8), 1..40),
         to in hosts(),
         https in proptest::bool::ANY,

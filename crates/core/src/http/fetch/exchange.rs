@@ -1,4 +1,4 @@
-//! [`Exchange`]: one job and its response, which the connection of HTTP/1.1 or a stream of HTTP/2 feeds.
+//! [`Exchange`]: one job and its response. The bytes come from an HTTP/1.1 connection or from a stream of HTTP/2.
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,10 +34,10 @@ pub(crate) const MAX_VALIDATOR: usize = 1_024;
 pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
 /// Heads up to this length are not charged to the budget.
-pub(crate) const FREE_HEAD: usize = 4 << 10;
+pub(crate) const UNCHARGED_HEAD: usize = 4 << 10;
 /// Lists of links up to this size are not charged to the budget. The limit is low, because hundreds of fetches may hold
 /// such lists at the same time.
-pub(super) const FREE_LINKS: usize = 4 << 10;
+pub(super) const UNCHARGED_LINKS: usize = 4 << 10;
 
 /// One job and its response so far. Parts that exist only once the response arrives are boxed, because most fetches are
 /// waiting.
@@ -297,7 +297,7 @@ impl Exchange {
         let Some(response) = &mut self.response else { return true };
         let Reader::Page(examiner) = &response.reader else { return true };
         let resolved = examiner.resolved_weight();
-        if resolved <= FREE_LINKS {
+        if resolved <= UNCHARGED_LINKS {
             return true;
         }
         // All resolved links, and the copy of those that are followed.
@@ -352,7 +352,7 @@ fn is_head_request(job: &Job, rules: &Rules) -> bool {
 }
 
 /// The headers that the user sets: first those of the request hook, then those of the request, then those of the crawl.
-/// Of several headers with the same name, the first is sent.
+/// If there are headers of the hook or the request, only the first of several headers with the same name is sent.
 fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
     let crawl_headers = rules.headers_for(&job.link.url);
     let hook_headers = job.extras.as_ref().map_or(&[][..], |extras| &extras.headers);
@@ -414,7 +414,7 @@ impl Receiver for Exchange {
             }
             Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
         };
-        // The body of a redirect is not examined, and read only if an archive needs it.
+        // The body of a redirect is not examined, and is read only if an output needs the raw bytes.
         let reader = if is_redirect(head) { Reader::None } else { reader };
         let hook = self.rules.response_hook.as_ref().filter(|_| matches!(reader, Reader::Page(_)));
         let start = ResponseStart::new(&self.job.link, head);
@@ -445,7 +445,7 @@ impl Receiver for Exchange {
             })
         });
         // The factor covers the field index and the copy for the visit, which are about as long as the head itself.
-        let head_bytes = if head.raw().len() > FREE_HEAD { head.raw().len() * 2 } else { 0 };
+        let head_bytes = if head.raw().len() > UNCHARGED_HEAD { head.raw().len() * 2 } else { 0 };
         let mut findings_charge = self.rules.budget.hold_for(MemoryPart::Pages);
         findings_charge.resize(head_bytes);
         let head = head.clone();
@@ -480,7 +480,7 @@ impl Receiver for Exchange {
             Reader::Page(examiner) => {
                 examiner.feed(decoded);
                 let link_bytes = examiner.weight();
-                if link_bytes > FREE_LINKS {
+                if link_bytes > UNCHARGED_LINKS {
                     response.findings_charge.resize(response.head_bytes + link_bytes);
                 }
             }

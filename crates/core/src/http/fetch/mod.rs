@@ -25,7 +25,7 @@ use crate::time::Time;
 use crate::visit::Visit;
 
 pub(super) use exchange::Exchange;
-pub(crate) use exchange::FREE_HEAD;
+pub(crate) use exchange::UNCHARGED_HEAD;
 #[cfg(test)]
 pub(crate) use exchange::{MAX_ATTRIBUTES, MAX_VALIDATOR};
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::exchange::{
-    Exchange, FREE_LINKS, MAX_VALIDATOR, RawCapture, Reader, ReceivedResponse, SitemapRead, public_request,
+    Exchange, MAX_VALIDATOR, RawCapture, Reader, ReceivedResponse, SitemapRead, UNCHARGED_LINKS, public_request,
     request_bytes,
 };
 use crate::budget::BudgetCharge;
@@ -147,7 +147,7 @@ fn archive(
 /// Charges a large visit to the budget until the keeper drops it.
 fn charge(visit: &mut Visit, mut charge: BudgetCharge) {
     let bytes = visit.heap_bytes();
-    if bytes > FREE_LINKS {
+    if bytes > UNCHARGED_LINKS {
         charge.resize(bytes);
         visit.for_keeper.charge = Some(charge);
     }

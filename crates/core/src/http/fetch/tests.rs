@@ -17,7 +17,7 @@ use crate::schedule::job::Purpose;
 use crate::visit::SiteFile;
 
 #[test]
-fn a_waiting_fetch_takes_at_most_248_bytes() {
+fn the_state_of_a_fetch_takes_at_most_248_bytes() {
     assert!(size_of::<FetchState>() <= 248, "{} bytes", size_of::<FetchState>());
 }
 

@@ -263,7 +263,7 @@ impl H2Conn {
         !self.is_over && !self.is_closing && has_free_ids
     }
 
-    /// Whether the server has processed any stream, or has announced in GOAWAY that it does.
+    /// Whether the server has processed any stream, or has announced in GOAWAY that it processes one.
     pub fn has_processed(&self) -> bool {
         self.has_served || self.last_processed.is_some_and(|last| last > 0)
     }
@@ -542,7 +542,8 @@ impl H2Conn {
         self.streams.iter().map(|stream| stream.drain_until).min().unwrap_or(Time::NEVER)
     }
 
-    /// Resets cancelled streams whose rest did not arrive in time, and ends complete ones whose end did not.
+    /// Resets streams whose rest or end did not arrive in time. Reports `end` for those that were not cancelled: their
+    /// bodies are complete.
     pub fn expire(&mut self, now: Time, events: &mut dyn StreamEvents) {
         let Self { out, streams, stray_allowance, .. } = self;
         streams.retain(|stream| {
@@ -609,8 +610,8 @@ impl H2Conn {
 
     /// Ends the connection because of a fault of the server.
     fn stop(&mut self, fault: &ConnFault, now: Time, events: &mut dyn StreamEvents) {
-        // The server does not read the pending replies: drop them. If some were written, the rest may begin in the
-        // middle of a frame, and is kept.
+        // So much pending output means that the server does not read our replies: drop them. If some bytes were
+        // written, the rest may begin in the middle of a frame, and is kept.
         if self.sent == 0 && self.out.len() > MAX_OUT {
             self.out.clear();
         }

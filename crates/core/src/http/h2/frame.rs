@@ -8,7 +8,7 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame's header.
 pub const HEADER: usize = 9;
 
-/// The longest payload that is accepted, and the longest that any peer accepts (RFC 9113, 4.2).
+/// The longest payload that is accepted, and the longest that every peer accepts (RFC 9113, 4.2).
 pub const MAX_PAYLOAD: usize = 16_384;
 
 /// Masks the reserved highest bit of stream identifiers and window increments. Also the largest stream identifier.

@@ -269,7 +269,7 @@ fn huffman_decode(coded: &[u8], text: &mut Vec<u8>, room: usize) -> Result<(), H
             _ => {
                 let next_32_bits = bits >> 32;
                 let Some(length) = (9..=LONGEST_CODE).find(|length| next_32_bits < TABLE.limit[*length]) else {
-                    // All ones: the padding at the end, or the end-of-string symbol, which must not occur.
+                    // 30 ones: the end-of-string symbol, which must not occur.
                     break;
                 };
                 let code = (next_32_bits >> (32 - length)) as u32;

@@ -4,7 +4,7 @@
 //! that is split across reads or frames is buffered. Of other payloads, at most eight bytes are buffered.
 
 use crate::budget::BudgetCharge;
-use crate::http::fetch::FREE_HEAD;
+use crate::http::fetch::UNCHARGED_HEAD;
 use crate::outcome::{ErrorKind, Failure};
 use crate::time::Time;
 
@@ -49,9 +49,9 @@ struct Block {
     stream: u32,
     ends_stream: bool,
     bytes: Vec<u8>,
-    /// Bytes that were skipped because the block is too long, or because its stream has ended.
+    /// Bytes that were skipped because the block is too long, or because its stream has ended or is unwanted.
     skipped: usize,
-    /// The memory charge for `bytes`, if they are more than [`FREE_HEAD`].
+    /// The memory charge for `bytes`, if they are more than [`UNCHARGED_HEAD`].
     charge: Option<BudgetCharge>,
 }
 
@@ -221,7 +221,7 @@ impl H2Conn {
         Ok(Frame { header, left: length, padding: 0, prefix, small: [0; 8], small_len: 0 })
     }
 
-    /// Counts a frame without content. Fails if there are too many, or if too many replies to them are not read.
+    /// Counts a frame without content. Fails if there are too many, or if too many replies wait to be written.
     fn count_contentless_frame(&mut self, stream: u32, now: Time) -> Checked {
         if self.flood_guard.count_frame(now) && self.out.len() <= MAX_OUT {
             return Ok(());
@@ -423,7 +423,7 @@ impl H2Conn {
         self.open_waiting();
     }
 
-    /// Stores a part of a header block. Skips the block if it is too long, or if its stream is unwanted.
+    /// Stores a part of a header block. Skips the block if it is too long, or if its stream has ended or is unwanted.
     fn extend_block(&mut self, content: &[u8], events: &mut dyn StreamEvents) -> Checked {
         let limit = self.limits.max_head;
         let Some(id) = self.reader.block.as_ref().map(|block| block.stream) else { return Ok(()) };
@@ -434,7 +434,7 @@ impl H2Conn {
             && block.bytes.len() + content.len() <= limit
         {
             block.bytes.extend_from_slice(content);
-            if block.bytes.len() > FREE_HEAD {
+            if block.bytes.len() > UNCHARGED_HEAD {
                 if block.charge.is_none() {
                     block.charge = events.new_head_charge(key);
                 }

@@ -1,4 +1,4 @@
-//! Sessions of HTTP/2, in clear text and without sockets.
+//! Sessions of HTTP/2 without sockets. Except in one test, they are in clear text.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -543,7 +543,7 @@ fn a_form_on_a_lost_connection_is_not_sent_again() {
 }
 
 #[test]
-fn times_of_a_job_are_measured_from_the_end_of_the_handshake() {
+fn the_times_of_a_queued_job_start_at_the_end_of_the_handshake() {
     let rules = rules(|_| {});
     let opened = Session::open(job(0), &rules, Time::ZERO, [127, 0, 0, 1].into(), Time::ZERO);
     let mut session = opened.unwrap_or_else(|visit| panic!("{:?}", visit.facts.error));

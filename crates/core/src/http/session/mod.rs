@@ -1,4 +1,4 @@
-//! [`Session`]: one connection to a host and the jobs it carries. Every engine drives sessions and nothing else.
+//! [`Session`]: one connection to a host and the jobs it carries. Engines drive sessions.
 //!
 //! An engine owns a socket per session and repeats these steps. The session handles HTTP, TLS and proxies:
 //!

@@ -156,7 +156,7 @@ impl<'a> Iterator for Elements<'a> {
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;
-    // Below 0x80 it is the length itself; otherwise the number of bytes of the length.
+    // Below 0x80, `first` is the length itself. Otherwise its lower seven bits are the number of length bytes.
     let (length, rest) = if first < 0x80 {
         (usize::from(first), rest)
     } else {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_certificates_give_an_empty_summary_and_do_not_panic() {
+    fn malformed_certificates_do_not_panic() {
         let der = certificate(|_| {});
         for cut in 0..der.len() {
             CertificateSummary::read(&der[..cut]);

@@ -230,7 +230,7 @@ impl Tls {
 }
 
 /// The progress within a TLS record. A record contains either only page content or none. So records are processed one
-/// by one, to count the bytes that are not page content.
+/// by one, to count the bytes that are not page content (see `sessions`).
 #[derive(Clone, Copy, Default)]
 struct Record {
     /// The last two bytes are the length of the record without its header.

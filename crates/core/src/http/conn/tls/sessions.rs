@@ -10,7 +10,7 @@
 //! the size of each session of this connection. A resumed session shares the chain of the one it was resumed from, so
 //! the size of that chain is added.
 //!
-//! Invariant: the stored sessions take at most [`MAX_BYTES`] bytes, whatever servers send.
+//! Invariant: the sessions in one cache take at most [`MAX_BYTES`] bytes, whatever servers send.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -22,7 +22,7 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Bytes for all sessions: about 6,000 hosts with chains of 3 kB and two tickets.
+/// Bytes for all sessions of one cache: about 6,000 hosts with chains of 3 kB and two tickets.
 const MAX_BYTES: usize = 48 << 20;
 /// Tickets that are kept per host. A TLS 1.3 ticket is used once. Servers send two with each handshake, and a reconnect
 /// uses one.

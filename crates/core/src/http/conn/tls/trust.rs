@@ -23,8 +23,8 @@ use super::verify::Verifier;
 pub struct Trust {
     /// Certificates of authorities, in DER.
     pub roots: Vec<Vec<u8>>,
-    /// Certificates that are accepted if a server sends exactly one of them, in DER. A self-signed certificate is often
-    /// marked as that of an authority, which the standard verifier refuses for a server.
+    /// Certificates, in DER, that are accepted as a server's own certificate. A self-signed certificate is often marked
+    /// as that of an authority, which the standard verifier refuses for a server.
     pub pinned: Vec<Vec<u8>>,
     /// Accept every certificate.
     pub insecure: bool,

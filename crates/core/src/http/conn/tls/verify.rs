@@ -29,7 +29,7 @@ pub(crate) const MAX_INTERMEDIATES: usize = 32;
 pub(super) struct Verifier {
     /// `None`: accept every certificate.
     roots: Option<Arc<WebPkiServerVerifier>>,
-    /// Certificates that are accepted if a server sends exactly one of them.
+    /// Certificates that are accepted as a server's own certificate.
     pinned: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
 }

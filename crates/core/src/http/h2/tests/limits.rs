@@ -116,7 +116,7 @@ fn padding_does_not_count_as_body_but_has_a_limit() {
     }
     conn.feed(&Server::without_settings().data(flag::END_STREAM, 1, b"y").0, NOW, &mut events);
     let [Event::Head(..), Event::Data(0, body), Event::End(0)] = &events.all[..] else { panic!("{:?}", events.all) };
-    assert_eq!(body.len(), 190_001, "the frames take 238,640 bytes, and the limit on bodies is 200,000");
+    assert_eq!(body.len(), 190_001, "the padded payloads take 238,640 bytes, and the limit on bodies is 200,000");
 
     conn.open(1, request());
     events.all.clear();
@@ -189,7 +189,7 @@ fn the_connection_window_is_granted_as_bytes_arrive() {
         conn.open(key, request());
     }
     conn.feed(&Server::new().0, NOW, &mut events);
-    // Ten streams with paused consumers use up ten windows, and the connection still has room.
+    // Ten streams with paused consumers receive 7.5 times the connection's window, and the connection still has room.
     for stream in (1..20).step_by(2) {
         conn.feed(&Server::without_settings().headers(0, stream, &[(":status", "200")]).0, NOW, &mut events);
         for _ in 0..3 {

@@ -79,8 +79,8 @@ fn a_server_may_restore_the_window_that_a_body_used() {
 }
 
 #[test]
-fn an_unprocessed_form_is_sent_again() {
-    for (request, is_sent_again) in [(form(10, false), true), (request(), false)] {
+fn an_unprocessed_form_may_be_sent_again() {
+    for (request, is_unprocessed) in [(form(10, false), true), (request(), false)] {
         let mut conn = conn();
         let mut events = Events::default();
         conn.open(0, request);
@@ -90,7 +90,7 @@ fn an_unprocessed_form_is_sent_again() {
             &mut events,
         );
         let [Event::Failed(0, fault)] = &events.all[..] else { panic!("{:?}", events.all) };
-        assert_eq!(matches!(fault, StreamFault::Unprocessed(_)), is_sent_again, "{fault:?}");
+        assert_eq!(matches!(fault, StreamFault::Unprocessed(_)), is_unprocessed, "{fault:?}");
     }
     let mut conn = conn();
     let mut events = Events::default();
