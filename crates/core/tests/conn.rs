@@ -342,7 +342,7 @@ fn heads_are_accepted_or_refused() {
 }
 
 #[test]
-fn connections_are_reused_only_after_complete_responses() {
+fn connections_are_reused_if_the_response_allows_it() {
     KEEPING.iter().for_each(check);
 }
 
@@ -352,7 +352,7 @@ fn connections_without_a_complete_head_fail() {
 }
 
 #[test]
-fn broken_chunks_truncate_the_body_or_fail_without_good_ones() {
+fn broken_chunks_truncate_the_body_or_fail_if_they_come_first() {
     let run = |chunks: &str| {
         let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
         run_with_every_split(&limits(), response.as_bytes(), After::Stay)

@@ -311,7 +311,7 @@ fn a_compression_bomb_is_decoded_in_slices() {
 
 #[test]
 fn a_bomb_in_the_outer_layer_stops_too() {
-    // The outer layer expands to sixteen megabytes of empty blocks, which the inner one decodes to nothing.
+    // The outer layer expands to 20 MiB of empty blocks, which the inner one decodes to nothing.
     let nothing = b"\x00\x00\x00\xff\xff".repeat(4 << 20);
     let result = run_exchange(&limits(), &[&response("deflate, gzip", &gzip(&nothing))], After::Stay);
     assert_eq!((result.kind, result.truncated), (Some(TooLarge), Some(Truncated::Length)));

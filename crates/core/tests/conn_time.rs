@@ -131,7 +131,8 @@ fn a_response_that_stalls_ends_if_its_slot_is_needed() {
     }
 }
 
-/// Calls `expire` at each deadline until the exchange ends. Returns the error, the cut, and the time in milliseconds.
+/// Calls `expire` at each deadline until the exchange ends. Returns the error, the kind of truncation, and the time in
+/// milliseconds.
 fn expire_until_done(conn: &mut Conn) -> (ErrorKind, Option<Truncated>, u64) {
     loop {
         let now = conn.deadline();
@@ -161,11 +162,11 @@ fn an_early_expire_changes_nothing() {
 }
 
 #[test]
-fn a_held_body_has_only_the_deadline_of_one_hour() {
+fn a_paused_body_has_only_the_deadline_of_one_hour() {
     let mut conn = conn_after_request();
     let mut recorder = Recorder::default();
     conn.set_paused(true, at(0));
-    assert_eq!(conn.step(), Step::Read, "heads are read even while the body is held");
+    assert_eq!(conn.step(), Step::Read, "heads are read even while the connection is paused");
     conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", at(100), &mut recorder);
     assert_eq!(conn.step(), Step::Pause);
     assert_eq!(conn.deadline(), at(3_600_000));
@@ -180,7 +181,7 @@ fn a_held_body_has_only_the_deadline_of_one_hour() {
 }
 
 #[test]
-fn a_body_held_for_an_hour_times_out() {
+fn a_body_paused_for_an_hour_times_out() {
     let mut conn = conn_after_request();
     let mut recorder = Recorder::default();
     conn.set_paused(true, at(0));
@@ -360,8 +361,9 @@ fn a_megabyte_of_one_byte_chunks_is_read() {
     assert_eq!((result.kind, result.body.len(), result.wire.len()), (None, 1 << 20, response.len()));
 }
 
+/// Parsing the head again for each byte would take minutes.
 #[test]
-fn a_long_head_byte_by_byte_takes_linear_time() {
+fn a_long_head_is_read_byte_by_byte() {
     let limits = Limits { max_head: 1 << 20, max_headers: 100_000, ..limits() };
     let response = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X-A: b\r\n".repeat(60_000));
     let bytes: Vec<&[u8]> = response.as_bytes().chunks(1).collect();

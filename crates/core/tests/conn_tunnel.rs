@@ -91,7 +91,7 @@ fn socks_requests_have_a_name_or_address_and_a_login() {
     let open = || conn("socks5h://me:p%3Aw@p", "http://h/", None);
     let bound_name = [&[5, 0, 0, 3, 3][..], b"abc", &[0, 80]].concat();
     let (sent, page) = run_both_ways(open, &[&[5, 2], &[1, 0], &bound_name, PAGE]);
-    // The greeting offers no login and a password; the login follows.
+    // The greeting offers two methods, no login and a password. The login follows.
     let login = [&[5, 2, 0, 2, 1, 2][..], b"me", &[3], b"p:w"].concat();
     assert_eq!(sent, [&login, &[5, 1, 0, 3, 1, b'h', 0, 80][..], REQUEST].concat());
     assert_eq!(page, Ok(b"hi".to_vec()));
