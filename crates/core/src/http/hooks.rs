@@ -1,4 +1,5 @@
-//! Hooks: code of the library's user that is called with requests before they are sent, and with the heads of responses.
+//! Hooks: code of the library's user that is called with requests before they are sent, and with the heads of
+//! responses.
 
 use std::any::Any;
 use std::fmt::Debug;

@@ -93,8 +93,8 @@ impl ReadDeadlines {
         limits.slow_response_quota.take_silent(now - self.last_progress)
     }
 
-    /// When to check whether other requests need the slot. `delay` is the number of seconds by which earlier checks have
-    /// postponed this one; the largest number ends the checks.
+    /// When to check whether other requests need the slot. `delay` is the number of seconds by which earlier checks
+    /// have postponed this one; the largest number ends the checks.
     pub(super) fn slot_check(&self, delay: u16) -> Time {
         match delay {
             u16::MAX => Time::NEVER,

@@ -120,8 +120,8 @@ impl CookieJar {
         if self.capacity == 0 { MAX_JAR_BYTES } else { self.capacity.min(MAX_JAR_BYTES) }
     }
 
-    /// Stores a cookie that a response set. Returns true if this adds a cookie or changes the value of one, and false if
-    /// it only removes one.
+    /// Stores a cookie that a response set. Returns true if this adds a cookie or changes the value of one, and false
+    /// if it only removes one.
     pub fn store(&mut self, set: &SetCookie, url: UrlRef<'_>, now: i64) -> bool {
         let request = Request::of(url);
         let Some((domain, host_only)) = request.domain_of(set) else { return false };

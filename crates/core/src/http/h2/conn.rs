@@ -130,7 +130,7 @@ pub struct H2Conn {
     pub(super) flood_guard: FloodGuard,
     /// The server's first SETTINGS frame has arrived.
     pub(super) has_settings: bool,
-    /// The server does not accept new streams.
+    /// No further streams are opened, because the server refuses them or is silent.
     pub(super) is_closing: bool,
     /// The connection cannot be used any more.
     pub(super) is_over: bool,
