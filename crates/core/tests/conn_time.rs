@@ -23,7 +23,8 @@ fn conn_after_request() -> Conn {
     conn
 }
 
-/// Feeds `bytes` every `interval` milliseconds until the exchange ends. Returns the result and the time in milliseconds.
+/// Feeds `bytes` every `interval` milliseconds until the exchange ends. Returns the error, the kind of truncation, and
+/// the time in milliseconds.
 fn feed_periodically(
     conn: &mut Conn,
     bytes: &[u8],

@@ -243,7 +243,7 @@ fn reached_limits_are_reported() {
     let only_x = vec!["anchor /x".to_owned()];
     let found = examine(&format!("<a href=/{}><a href=/{}><a href=/x>", "a".repeat(4096), "b".repeat(20_000)));
     assert_eq!((links(&found), found.too_long), (only_x.clone(), 2));
-    // Longer than the limit on tags: reported as such, not as a limit on links.
+    // The tag exceeds the limit on tags. Its URL counts as too long, and `capped` is not set.
     let found = examine(&format!("<a href=/{}><a href=/x>", "a".repeat(8_000_000)));
     assert_eq!((links(&found), found.too_long, found.capped), (only_x.clone(), 1, false));
 

@@ -32,7 +32,7 @@ fn examine(content_type: &str, body: &[u8], piece: usize) -> Findings {
     examiner.finish()
 }
 
-/// A page of this size that repeats a text; `{}` is replaced by the number of the repetition.
+/// A page of about [`SIZE`] bytes that repeats `pattern`; `{}` is replaced by the number of the repetition.
 fn repeat(head: &str, pattern: &str) -> Vec<u8> {
     let mut page = head.to_owned();
     let mut number = 0;
@@ -56,7 +56,7 @@ fn hostile_pages_are_read_in_linear_time() {
         ("a tag of equals signs", repeat("<a ", "=")),
         ("a tag of quotes", repeat("<a ", "\"'=")),
         ("many links", repeat("", "<a href=/{}>")),
-        ("many links of one kind", repeat("", "<a href=/>")),
+        ("one link many times", repeat("", "<a href=/>")),
         ("many titles", repeat("", "<title>x</title>")),
         ("one title", repeat("<title>", "</titl ")),
         ("less-than signs", repeat("", "<")),

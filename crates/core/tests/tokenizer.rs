@@ -33,7 +33,7 @@ fn real_pages_agree_with_html5ever() {
             }
         }
     }
-    // The list may be empty: not every machine has documentation installed.
+    // There may be no pages: not every machine has documentation installed.
     assert!(pages == 0 || tags > 0);
 }
 
