@@ -1,4 +1,5 @@
-//! Compares the tokenizer with that of html5ever, on real pages and on malformed ones. The html5lib vectors are in `vectors/html.rs`.
+//! Compares the tokenizer with that of html5ever, on real pages and on malformed ones. The html5lib vectors are in
+//! `vectors/html.rs`.
 
 #![allow(clippy::disallowed_methods, reason = "tests read files")]
 

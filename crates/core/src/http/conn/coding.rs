@@ -43,7 +43,7 @@ pub(super) struct Decoder {
 pub(super) enum DecodeStop {
     /// The stream is malformed.
     Broken(String),
-    /// The ceiling was reached.
+    /// There is more output than the ceiling allows.
     Full,
 }
 
@@ -65,7 +65,7 @@ impl CodingDefects {
 
 /// How much output may be produced.
 pub(super) struct DecodeQuota {
-    /// Limit of each layer for the whole body. Reaching it is an error.
+    /// Limit of each layer for the whole body. Exceeding it is an error.
     ceiling: u64,
     /// What all layers together may still produce in this call. Reaching zero ends the call.
     slice: Cell<u64>,

@@ -1,7 +1,7 @@
 //! [`Limits`]: size and time limits of one exchange.
 //!
-//! Invariant: every loop and every buffer in `conn` is bounded by one of these limits, also for bytes that are
-//! discarded.
+//! Invariant: every loop and every buffer in `conn` is bounded by one of these limits or by a constant, also for bytes
+//! that are discarded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

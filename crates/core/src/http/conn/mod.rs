@@ -182,15 +182,16 @@ pub struct ExchangeEnd {
 /// ```
 ///
 /// The server's bytes cause the transitions from `Head` to `Body` to `Done`. `request` leaves `Idle`, and `end` leaves
-/// `Done`. Every error calls `stop`, which moves to `Done` from any phase. The first failure counts; later events only
-/// set `is_unusable`. The TLS handshake and the conversation with a proxy are not phases of their own: they are
-/// additional writing and reading during `Head`, or during `Idle` if `start_handshake` was called.
+/// `Done`. Every error calls `stop`, which moves to `Done` from any phase, except an error of decoding: then the rest
+/// of the body is still read. The first failure counts; later events only set `is_unusable`. The TLS handshake and the
+/// conversation with a proxy are not phases of their own: they are additional writing and reading during `Head`, or
+/// during `Idle` if `start_handshake` was called.
 ///
 /// Two flags decide about reuse. `may_reuse` is what head and framing of the response allow. `is_unusable` means that
 /// the peer closed the connection or sent unexpected bytes, or that an earlier exchange did not end reusable. In
 /// addition, the request must be completely sent.
 pub struct Conn {
-    /// The address of the peer, if known.
+    /// The address of the host; `None` if it is unknown, for example because a proxy resolves the name.
     pub peer: Option<IpAddr>,
     limits: Arc<Limits>,
     tls: Option<Box<Tls>>,
@@ -342,7 +343,7 @@ impl Conn {
         self.is_sending
     }
 
-    /// Ends the exchange before anything is sent.
+    /// Ends the exchange with this failure and without a usable body.
     pub fn refuse(&mut self, failure: Failure) {
         self.stop(Some(failure), None);
     }

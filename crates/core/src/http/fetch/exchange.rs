@@ -79,7 +79,7 @@ struct HeldRest {
     charge: BudgetCharge,
 }
 
-/// The raw bytes of the response for an archive, charged to the budget.
+/// The raw bytes of the response, charged to the budget.
 pub(super) struct RawCapture {
     pub(super) bytes: Vec<u8>,
     pub(super) charge: BudgetCharge,
