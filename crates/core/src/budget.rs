@@ -1,13 +1,14 @@
 //! [`Budget`]: one account for everything in memory that grows.
 //!
-//! The account has two kinds of entries. *State* is what the crawl knows: frontier, lanes, robots rules, cookies. Each
-//! of these has a limit of its own and evicts or spills beyond it; its owner reports its size ([`Budget::set`]).
-//! *Responses* are data on the way from a socket to the disk: heads, decoder windows, bodies, link lists, records. They
-//! are charged as they grow ([`BudgetCharge`]), and may use the part of the limit that state does not use. When that is used up,
-//! reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing fails.
+//! The account has two kinds of entries. *State* is what the crawl keeps: frontier, lanes, robots rules, cookies, idle
+//! connections. Each of these has a limit of its own and evicts or spills beyond it; its owner reports its size
+//! ([`Budget::set`]). *Responses* are data on the way from a socket to the disk: heads, decoder windows, bodies, link
+//! lists, records. They are charged as they grow ([`BudgetCharge`]), and may use the part of the limit that state does
+//! not use. When that part is used up, reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing
+//! fails.
 //!
-//! Invariant: at most one charge at a time may exceed the limit on responses. It has the *overdraft*. So there is always
-//! one response that can finish and release its bytes.
+//! Invariant: while responses are at their limit, at most one charge may grow further. It has the *overdraft*. So there
+//! is always one response that can finish and release its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,7 +96,7 @@ pub struct BudgetCharge {
     budget: Arc<Budget>,
     part: MemoryPart,
     bytes: u64,
-    /// Whether this is the one charge that may exceed the limit.
+    /// Whether this is the one charge that may grow at the limit.
     has_overdraft: bool,
 }
 
@@ -206,7 +207,7 @@ impl BudgetCharge {
         is_charged
     }
 
-    /// Whether this is the one charge that may exceed the limit.
+    /// Whether this is the one charge that may grow at the limit.
     pub fn has_overdraft(&self) -> bool {
         self.has_overdraft
     }

@@ -127,7 +127,7 @@ pub struct PageFindings {
     pub content: Option<Box<PageContent>>,
 }
 
-/// The part of a visit that only the keeper needs. It is not part of any output.
+/// The part of a visit that only the keeper needs. Records do not contain it.
 #[derive(Debug, Default)]
 pub struct KeeperPart {
     /// The lane and the connection slot to release; `None` if the host was not contacted.

@@ -33,7 +33,7 @@ pub struct Link {
 pub enum LinkKind {
     /// Given by the user.
     Root,
-    /// `a` and `area`.
+    /// `a` and `area`; in XML also `xlink:href` and the links of feeds.
     Anchor,
     /// `frame` and `iframe`.
     Frame,

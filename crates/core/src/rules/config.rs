@@ -63,7 +63,7 @@ pub struct Config {
     /// The run ends after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Span>,
-    /// Also reads `/sitemap.xml` if robots.txt names no sitemap.
+    /// Also reads `/sitemap.xml`, which robots.txt need not name.
     pub sitemap: bool,
     /// Reads no sitemaps, not even those that robots.txt names.
     pub no_sitemap: bool,
@@ -89,10 +89,11 @@ pub struct Config {
     /// Limit on fetches in flight, over all hosts.
     #[serde(alias = "max-tasks")]
     pub concurrency: usize,
-    /// Default: 6, or `concurrency` with pace `full`. With pace `gentle` it is always 1.
+    /// Limit on fetches in flight to one host. Default: 6, or `concurrency` with pace `full`. With pace `gentle` it is
+    /// always 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_host: Option<usize>,
-    /// Default: 12, or `per_host` if that is more. 0 is unlimited.
+    /// Limit on fetches in flight to one IP address. Default: 12, or `per_host` if that is more. 0 is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_ip: Option<usize>,
     /// Minimum time between two requests to a host, from the sending of one to the sending of the next.

@@ -6,7 +6,8 @@ pub enum DocumentKind {
     Html,
     /// XHTML, feeds, SVG and other XML.
     Xml,
-    /// Text without links: only its charset is determined.
+    /// Text without markup. Its charset is determined. Only style sheets and web app manifests have links, and only if
+    /// resources are requested.
     Text,
     /// A binary format or an unknown type, which is not examined.
     Other,
