@@ -55,7 +55,7 @@ pub enum LinkKind {
     Alternate,
     /// A form with method GET. Recorded, not followed.
     Form,
-    /// Any other `link` element or `Link` header. A robots.txt has this kind too.
+    /// Any other `link` element. A robots.txt has this kind too.
     Other,
 }
 

@@ -20,6 +20,7 @@ use super::value::{
 /// use argiope_core::rules::{Config, Span};
 ///
 /// let config = Config { roots: vec!["https://example.com/".into()], delay: Span::from_millis(500), ..Config::default() };
+/// // The argument is the key of fingerprints, a random number.
 /// let rules = config.compile(0).unwrap();
 /// assert_eq!(rules.roots[0].candidates[0].host(), "example.com");
 /// ```

@@ -6,8 +6,8 @@ pub enum DocumentKind {
     Html,
     /// XHTML, feeds, SVG and other XML.
     Xml,
-    /// Text without markup. Its charset is determined. Only style sheets and web app manifests have links, and only if
-    /// resources are requested.
+    /// Text without markup: only its charset is determined. If resources are requested, the URLs in style sheets and
+    /// web app manifests are found too.
     Text,
     /// A binary format or an unknown type, which is not examined.
     Other,
