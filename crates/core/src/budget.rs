@@ -173,8 +173,9 @@ impl BudgetCharge {
         self.budget.add(self.part, bytes as u64);
     }
 
-    /// Sets the number of bytes. A charge with the overdraft gives it back when it shrinks and responses use at most
-    /// three quarters of their limit. It need not wait for its drop, which comes only when its bytes are written.
+    /// Sets the number of bytes. If a charge with the overdraft shrinks, and responses use at most three quarters of
+    /// their limit, the charge gives the overdraft back. Without this, it would have the overdraft until its bytes are
+    /// written.
     pub fn resize(&mut self, bytes: usize) {
         let (before, bytes) = (self.bytes, bytes as u64);
         let change = bytes.wrapping_sub(before);

@@ -20,7 +20,7 @@ use super::value::{
 /// use argiope_core::rules::{Config, Span};
 ///
 /// let config = Config { roots: vec!["https://example.com/".into()], delay: Span::from_millis(500), ..Config::default() };
-/// // The argument is the key of fingerprints, a random number.
+/// // The argument is the key of fingerprints. A real crawl uses a random number.
 /// let rules = config.compile(0).unwrap();
 /// assert_eq!(rules.roots[0].candidates[0].host(), "example.com");
 /// ```
@@ -72,8 +72,8 @@ pub struct Config {
     pub assets: bool,
     /// The hosts from which `assets` fetches.
     pub assets_scope: AssetsScope,
-    /// Names of parameters that are removed from the query of every URL. `@sessions` and `@tracking` stand for lists of
-    /// well-known parameters. `@order` sorts the remaining ones.
+    /// Names of parameters that are removed from the URLs in pages and sitemaps. `@sessions` and `@tracking` stand for
+    /// lists of well-known parameters. `@order` sorts the remaining ones.
     pub strip_param: Vec<String>,
     /// Follows links that are marked nofollow.
     pub follow_nofollow: bool,

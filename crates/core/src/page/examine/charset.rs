@@ -13,7 +13,7 @@ use super::tokenizer::{Attributes, is_space};
 
 /// Bytes searched for a declaration within the page.
 pub const PRESCAN_BYTES: usize = 1024;
-/// Limit on the bytes that are passed to statistical detection. It is slow, and more input does not improve it.
+/// Limit on the bytes that are passed to statistical detection, which is slow and which more input does not improve.
 const MAX_SAMPLE: usize = 16 * 1024;
 
 /// The encoding that the first bytes or the header declare, and the length of the byte order mark.
