@@ -98,7 +98,7 @@ pub struct PageFindings {
     pub canonical: Option<Url>,
     /// Language codes, and the address of the page in each language.
     pub hreflang: Vec<(Box<str>, Url)>,
-    /// Facts for the record of an HTML page; `None` unless the status is 2xx.
+    /// Facts for the record of an HTML page, from its last response with status 2xx.
     #[doc(hidden)]
     pub facts: Option<Box<PageFacts>>,
     /// Whether the page has the robots directive `noindex`.
