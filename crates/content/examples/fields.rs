@@ -1,8 +1,9 @@
 //! Prints the fields of HTML files, one JSON object per file:
 //! `fields [--repeat N] [--tree] NAME=SELECTOR... -- FILE...`.
 //!
-//! With `--repeat` the fields are extracted N times and printed once; with `--tree`, from the tree of each page. Used to
-//! measure the cost of extraction, and to compare the two ways on public pages.
+//! With `--repeat`, the fields are extracted N times and printed once. With `--tree`, they are extracted from the tree
+//! of each page, otherwise while the page is tokenized. Used to measure the cost of extraction, and to compare the two
+//! ways on public pages.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its result")]
 

@@ -1,7 +1,6 @@
 //! Prints the main text of HTML files, one JSON object per file: `main_text [--markdown] FILE...`.
 //!
-//! The files are UTF-8 or declare their charset in the first kilobyte. Used to measure the quality of main text
-//! extraction on public data sets.
+//! The files are read as UTF-8. Used to measure the quality of main text extraction on public data sets.
 
 #![allow(clippy::print_stdout, reason = "it prints its result")]
 

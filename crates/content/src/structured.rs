@@ -176,7 +176,7 @@ impl DataPath {
     ///
     /// # Errors
     ///
-    /// The path is empty or has an empty part; the message says which.
+    /// The path has an empty part or an invalid index; the message says which.
     pub fn parse(path: &str) -> Result<Self, String> {
         let mut kind = None;
         let mut parts = Vec::new();

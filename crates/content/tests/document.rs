@@ -46,7 +46,7 @@ fn elements_are_serialized_as_html() {
 }
 
 #[test]
-fn selectors_of_every_kind_match() {
+fn selectors_of_many_kinds_match() {
     let html = "<div id=top class='big box'><p class=a>1</p><p lang=en-GB>2</p><span data-x='One Two'>3</span><p>4</p></div><p>5</p>";
     for (css, expected) in [
         ("#top > p", vec!["1", "2", "4"]),

@@ -1,13 +1,14 @@
 //! [`Budget`]: one account for everything in memory that grows.
 //!
-//! The account has two kinds of entries. *State* is what the crawl knows: frontier, lanes, robots rules, cookies. Each
-//! of these has a limit of its own and evicts or spills beyond it; its owner reports its size ([`Budget::set`]).
-//! *Responses* are data on the way from a socket to the disk: heads, decoder windows, bodies, link lists, records. They
-//! are charged as they grow ([`BudgetCharge`]), and may use the part of the limit that state does not use. When that is used up,
-//! reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing fails.
+//! The account has two kinds of entries. *State* is what the crawl keeps: frontier, lanes, robots rules, cookies, idle
+//! connections. Each of these has a limit of its own and evicts or spills beyond it; its owner reports its size
+//! ([`Budget::set`]). *Responses* are data on the way from a socket to the disk: heads, decoder windows, bodies, link
+//! lists, records. They are charged as they grow ([`BudgetCharge`]), and may use the part of the limit that state does
+//! not use. When that part is used up, reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing
+//! fails.
 //!
-//! Invariant: at most one charge at a time may exceed the limit on responses. It has the *overdraft*. So there is always
-//! one response that can finish and release its bytes.
+//! Invariant: while responses are at their limit, at most one charge may grow further. It has the *overdraft*. So there
+//! is always one response that can finish and release its bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,7 +96,7 @@ pub struct BudgetCharge {
     budget: Arc<Budget>,
     part: MemoryPart,
     bytes: u64,
-    /// Whether this is the one charge that may exceed the limit.
+    /// Whether this is the one charge that may grow at the limit.
     has_overdraft: bool,
 }
 
@@ -172,8 +173,9 @@ impl BudgetCharge {
         self.budget.add(self.part, bytes as u64);
     }
 
-    /// Sets the number of bytes. A charge with the overdraft gives it back when it shrinks and responses use at most
-    /// three quarters of their limit. It need not wait for its drop, which comes only when its bytes are written.
+    /// Sets the number of bytes. If a charge with the overdraft shrinks, and responses use at most three quarters of
+    /// their limit, the charge gives the overdraft back. Without this, it would have the overdraft until its bytes are
+    /// written.
     pub fn resize(&mut self, bytes: usize) {
         let (before, bytes) = (self.bytes, bytes as u64);
         let change = bytes.wrapping_sub(before);
@@ -206,7 +208,7 @@ impl BudgetCharge {
         is_charged
     }
 
-    /// Whether this is the one charge that may exceed the limit.
+    /// Whether this is the one charge that may grow at the limit.
     pub fn has_overdraft(&self) -> bool {
         self.has_overdraft
     }

@@ -13,7 +13,7 @@ pub struct Lease(Arc<State>);
 struct State {
     /// The end of the lease, in microseconds of the crawl's time.
     until: AtomicU64,
-    /// Set by the first check that finds the lease expired. It cannot be renewed after that.
+    /// Set by the first check that finds the lease expired. The lease cannot be renewed after that.
     has_expired: AtomicBool,
 }
 

@@ -27,7 +27,8 @@ fn seconds(span: Duration) -> String {
 /// The defaults in the code, under the names that the page uses.
 fn defaults() -> Vec<(&'static str, String)> {
     let (limits, config) = (Limits::default(), Config::default());
-    let compiled = Config { roots: vec!["http://h/".into()], ..Config::default() }.compile(0).expect("the defaults");
+    let (config_with_root, fingerprint_key) = (Config { roots: vec!["http://h/".into()], ..Config::default() }, 0);
+    let compiled = config_with_root.compile(fingerprint_key).expect("the defaults");
     assert_eq!(*compiled.limits, limits, "the default settings give the default limits");
     vec![
         ("response head", bytes(limits.max_head as u64)),

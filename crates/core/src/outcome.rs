@@ -62,7 +62,8 @@ names! {
         Failed = "failed",
         /// Not fetched, because robots.txt forbids it or could not be read.
         Robots = "robots",
-        /// Refused by the crawler: a private address, a blocked port, an excluded link, or the request hook.
+        /// Not requested, and not because of robots.txt: a private address, a blocked port, an excluded link, a request
+        /// that must not be repeated, or the request hook.
         Refused = "refused",
     }
 }
@@ -105,11 +106,11 @@ names! {
         RedirectLoop = "redirect_loop",
         PrivateAddress = "private_address",
         BlockedPort = "blocked_port",
-        /// A sitemap exceeds a limit, or defines XML entities.
+        /// A sitemap exceeds a limit, or uses XML entities that are not predefined.
         ParseLimit = "parse_limit",
         /// The robots.txt of the host could not be fetched, so no page of the host may be fetched.
         RobotsUnreachable = "robots_unreachable",
-        /// A request hook of the library's user dropped the request, or panicked.
+        /// A request hook of the library's user aborted the request, or a closure of the user panicked.
         Hook = "hook",
         /// An earlier run may have sent a form. Its result is not known, and the form is not sent again.
         NotRepeated = "not_repeated",

@@ -13,14 +13,14 @@ const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
 /// The first eight bytes, if there are that many.
 #[inline]
-pub fn first(bytes: &[u8]) -> Option<u64> {
+pub fn first_eight(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
 /// Up to eight bytes, padded with zeros; further bytes are ignored.
 #[inline]
-pub fn up_to(bytes: &[u8]) -> u64 {
-    if let Some(word) = first(bytes) {
+pub fn up_to_eight(bytes: &[u8]) -> u64 {
+    if let Some(word) = first_eight(bytes) {
         return word;
     }
     // The two loads overlap; the shared bytes are the same in both.
@@ -82,13 +82,13 @@ pub fn ideograph_leads(word: u64) -> u64 {
 
 /// The number of marks. It is correct only if all marks are reliable.
 #[inline]
-pub fn marks(marks: u64) -> u64 {
+pub fn count_marks(marks: u64) -> u64 {
     (marks >> 7).wrapping_mul(ONES) >> 56
 }
 
 /// The index of the first mark.
 #[inline]
-pub fn place(marks: u64) -> Option<usize> {
+pub fn first_mark(marks: u64) -> Option<usize> {
     (marks != 0).then(|| (marks.trailing_zeros() / 8) as usize)
 }
 
@@ -114,18 +114,18 @@ mod tests {
             let mut eight = [0; 8];
             eight.iter_mut().zip(&bytes).for_each(|(to, from)| *to = *from);
             let word = u64::from_le_bytes(eight);
-            prop_assert_eq!(up_to(&bytes), word);
-            prop_assert_eq!(first(&bytes), (bytes.len() >= 8).then_some(word));
-            prop_assert_eq!(place(equal(word, byte)), eight.iter().position(|&other| other == byte));
-            prop_assert_eq!(place(below(word, limit)), eight.iter().position(|&other| other < limit));
+            prop_assert_eq!(up_to_eight(&bytes), word);
+            prop_assert_eq!(first_eight(&bytes), (bytes.len() >= 8).then_some(word));
+            prop_assert_eq!(first_mark(equal(word, byte)), eight.iter().position(|&other| other == byte));
+            prop_assert_eq!(first_mark(below(word, limit)), eight.iter().position(|&other| other < limit));
             let both = equal(word, byte) | below(word, limit);
-            prop_assert_eq!(place(both), eight.iter().position(|&other| other == byte || other < limit));
+            prop_assert_eq!(first_mark(both), eight.iter().position(|&other| other == byte || other < limit));
             let mark_visible = |byte: u8| if byte > b' ' { 0x80 } else { 0 };
             prop_assert_eq!(above_space(word), u64::from_le_bytes(eight.map(mark_visible)));
             prop_assert_eq!(has_high(word), eight.iter().any(|byte| !byte.is_ascii()));
             let lead = |byte: u8| if (0xE3..=0xE9).contains(&byte) { 0x80 } else { 0 };
             prop_assert_eq!(ideograph_leads(word), u64::from_le_bytes(eight.map(lead)));
-            prop_assert_eq!(marks(above_space(word)), eight.iter().filter(|&&byte| byte > b' ').count() as u64);
+            prop_assert_eq!(count_marks(above_space(word)), eight.iter().filter(|&&byte| byte > b' ').count() as u64);
             let digit = |byte: &u8| if byte.is_ascii_digit() { 0x80 } else { 0 };
             prop_assert_eq!(digits(word), u64::from_le_bytes(eight.map(|byte| digit(&byte))));
             prop_assert_eq!(lower(word), u64::from_le_bytes(eight.map(|byte| byte.to_ascii_lowercase())));

@@ -98,7 +98,7 @@ pub struct PageFindings {
     pub canonical: Option<Url>,
     /// Language codes, and the address of the page in each language.
     pub hreflang: Vec<(Box<str>, Url)>,
-    /// Facts that are recorded for every HTML page.
+    /// Facts for the record of an HTML page, from its last response with status 2xx.
     #[doc(hidden)]
     pub facts: Option<Box<PageFacts>>,
     /// Whether the page has the robots directive `noindex`.
@@ -127,7 +127,7 @@ pub struct PageFindings {
     pub content: Option<Box<PageContent>>,
 }
 
-/// The part of a visit that only the keeper needs. It is not part of any output.
+/// The part of a visit that only the keeper needs. Records do not contain it.
 #[derive(Debug, Default)]
 pub struct KeeperPart {
     /// The lane and the connection slot to release; `None` if the host was not contacted.

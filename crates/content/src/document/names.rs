@@ -124,7 +124,7 @@ impl Name {
         self.text().map_or(0, str::len)
     }
 
-    /// The number of HTML names; larger numbers are custom names of a document.
+    /// The number of HTML names. Numbers from this one on are custom names of a document.
     pub(crate) fn count() -> u16 {
         TEXTS.len() as u16
     }

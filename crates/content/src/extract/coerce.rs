@@ -45,7 +45,7 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
             run.push(next);
         } else if is_separator(next) && rest.peek().is_some_and(char::is_ascii_digit) && run.len() < MAX_SEPARATED_BYTES
         {
-            // A space groups exactly three digits: `5 000`, but not `3 of 5`.
+            // A space groups exactly three digits: `5 000`, but not `3 50`.
             let digits = rest.clone().take_while(char::is_ascii_digit).count();
             if next.is_whitespace() && digits != 3 {
                 break;

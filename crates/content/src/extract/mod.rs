@@ -232,8 +232,9 @@ impl Extraction {
     }
 
     /// Extracts the fields of a page that is not parsed yet. The result is that of [`Extraction::apply`] for the parsed
-    /// page. A tree is built only if a rule needs one: `@html`, microdata, and selectors that look ahead, such as
-    /// `:has()`. `charset` is that of the page, in which the queries of its links are encoded.
+    /// page. A tree is built only if the rules or the page need one. The rules need one for `@html`, microdata,
+    /// selectors that look ahead, such as `:has()`, and very many fields. `charset` is that of the page, in which the
+    /// queries of its links are encoded.
     pub fn read(&self, html: &str, url: &Url, charset: Option<&str>, tally: &mut Tally) -> Extracted {
         if !self.urls.accepts(url.as_str()) {
             return Extracted::default();

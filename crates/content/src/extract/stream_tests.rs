@@ -274,7 +274,7 @@ fn pages_with_late_attributes_or_deeply_nested_matches_need_the_tree() {
 }
 
 #[test]
-fn rules_that_look_ahead_need_the_tree() {
+fn rules_that_a_stream_cannot_match_need_the_tree() {
     for rule in
         ["a=p:has(b)", "a=p:contains('x')", "a=p:last-child", "a=p@html", "a=microdata:name", "a=p:empty", "a=@lang"]
     {

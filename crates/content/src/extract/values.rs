@@ -148,7 +148,7 @@ pub(super) fn rows<T>(
 /// Finds texts in the tree.
 pub(super) struct TreeFinder<'a> {
     page: &'a Document,
-    /// The budget of all selectors. It is lent to the iterator of each match.
+    /// The budget of all selectors. It is lent to the iterator over the matches of each selector.
     steps: Steps,
     values: ValueReader,
     json_ld: OnceCell<Vec<Value>>,

@@ -121,7 +121,7 @@ static BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?:^|[\\s_-])(?:{})(?:$|[\\s_-])", words.join("|"))).expect("a constant pattern")
 });
 
-/// Words in classes and ids that indicate content. They override boilerplate words in the same attribute.
+/// Words in classes and ids that indicate content. They override the boilerplate words of the same element.
 static CONTENT: LazyLock<Regex> = LazyLock::new(|| {
     let words = "article-?(body|content|text)|(post|entry|story|page|main|body)-?(body|content|text)|content-?(body|main|area|text)|main-?content|rich-?text|prose|mw-parser-output";
     Regex::new(&format!("(?:^|[\\s_-])(?:{words})(?:$|[\\s_-])")).expect("a constant pattern")

@@ -11,7 +11,8 @@ const MAX_TEASER_WORK: usize = 200_000;
 /// Content with fewer characters is not treated as an article.
 const MIN_ARTICLE: u32 = 200;
 
-/// The nodes of the elements with the main content, in the order of the page. Also flags nodes within them in `removed`.
+/// The nodes of the elements with the main content, in the order of the page. Also flags blocks of links and lists of
+/// teasers within them in `removed`.
 pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -> Vec<u32> {
     let body = page.root().children().find(|element| element.name_id() == names::BODY).unwrap_or(page.root());
     let all = measure.text(body); // the number of characters of the page
@@ -101,8 +102,9 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
     (text >= MIN_ARTICLE && text * divisor >= all && measure.link_density(*largest) < 0.4).then_some(*largest)
 }
 
-/// The element around all posts of a thread, if `post` is one of them. It is, if other candidates have the same class
-/// and if all of them together have at least half of the text of the element around them.
+/// The element around all posts of a thread, if `post` is one of them. The posts are `post` and the other candidates
+/// with the same class. There must be at least one other, and all of them together must have at least half of the text
+/// of the element around them.
 fn thread_around<'a>(post: Element<'a>, candidates: &[Element<'a>], measure: &Measure) -> Option<Element<'a>> {
     let class = post.raw_attribute("class")?;
     let is_apart = |other: &Element<'_>| other.end() <= post.node || other.node >= post.end();
@@ -260,8 +262,8 @@ fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
     }
 }
 
-/// Whether the element lists other pages, as under `Read also` or `More stories`: headings that are links, each with a few
-/// words. `work` is the number of elements that may still be visited.
+/// Whether the element lists other pages, as under `Read also` or `More stories`: headings that are links, each with a
+/// few words. The content has `all` characters. `work` is the number of elements that may still be visited.
 fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut usize) -> bool {
     let is_list = matches!(element.name_id(), names::DIV | names::SECTION | names::UL | names::OL);
     // The text without the list must still be an article.

@@ -2,7 +2,7 @@
 //!
 //! Three steps over one tree: `boilerplate` marks what surrounds the content, `choose` finds the elements that contain
 //! it, `render` writes them. `measure` counts characters for the first two. The rules are heuristics (common class names,
-//! link density, positions of sentences), and so are their numbers. None is specific to a site.
+//! link density, numbers of commas), and so are their numbers. None is specific to a site.
 
 use crate::document::{Document, Element, names};
 
@@ -73,7 +73,7 @@ impl<'a> Article<'a> {
     }
 }
 
-/// If the content has fewer characters, a second selection without class names is tried.
+/// If the content has fewer characters, a second selection is tried, in which no class name marks boilerplate.
 const MIN_LENGTH: u32 = 250;
 
 /// How many `h1` elements of a page may be its title.
@@ -81,7 +81,7 @@ const MAX_HEADINGS: usize = 20;
 /// A heading of more bytes is not a title.
 const MAX_TITLE_BYTES: usize = 300;
 
-/// Whether classes and ids are considered when the content is selected.
+/// Whether classes and ids are considered when boilerplate is marked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClassNames {
     Considered,

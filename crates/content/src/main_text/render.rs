@@ -409,7 +409,7 @@ impl<'a> Writer<'a> {
                 || inner.name_id().is_heading()
         });
         if columns < 2 || has_nested_table || cells > MAX_TABLE_CELLS || rows.len() < 2 || blocks.count() > rows.len() {
-            // The table is used for layout. Its cells are rendered as blocks.
+            // The table is used for layout, or is very large. Its cells are rendered as blocks.
             for row in rows {
                 for cell in row {
                     self.children(cell);
@@ -483,7 +483,7 @@ fn push_escaped(out: &mut String, text: &str) {
     }
 }
 
-/// Whether Markdown would parse a line of text as a heading, a list or a quote.
+/// Whether Markdown would parse a line of text as a heading, an unordered list, a rule or a quote.
 fn begins_block(line: &str) -> bool {
     let after = |mark: &str| line.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
     if line.starts_with('>') || after("-") || after("+") || line.starts_with("---") || line.starts_with("===") {

@@ -1,4 +1,5 @@
-//! Rewrites pages: every URL that a browser would load or follow can be replaced. All other bytes are kept.
+//! Rewrites pages: every URL that a browser would load or follow can be replaced. `base` and the attributes that would
+//! stop browsers from loading changed files are disabled. All other bytes are kept.
 
 use std::borrow::Cow;
 use std::ops::Range;

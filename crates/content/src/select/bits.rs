@@ -6,7 +6,8 @@
 //! and masked by combinator. Of these, only compounds that fit the name of the element are tested. For most elements
 //! there is no such compound.
 //!
-//! Selectors that look ahead (`:has()`, `:contains()`, `:empty`, positions from the end) need the tree.
+//! Selectors that look ahead (`:has()`, `:contains()`, `:empty`, positions from the end) need the tree. So do positions
+//! among siblings of the same type, and combinators within `:is()` and `:not()`.
 
 use std::borrow::Cow;
 

@@ -54,7 +54,7 @@ pub fn add_missing_fields(line: &mut Vec<u8>, earlier_bytes: &[u8]) {
     line.push(b'\n');
 }
 
-/// Where the archive has the body that a record describes; `None` if the body is not archived.
+/// Where the archive has the body that a record describes; `None` if the record does not say it.
 pub fn archived_body(record: &[u8]) -> Option<WarcPayload> {
     #[derive(Deserialize)]
     struct Archived {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_records_add_nothing() {
+    fn unreadable_records_and_records_without_other_fields_add_nothing() {
         for (line, earlier) in [("{}", "{}"), ("{\"a\":1}\n", "nothing"), ("{\"a\":1}\n", "{\"a\":2}")] {
             let mut bytes = line.as_bytes().to_vec();
             add_missing_fields(&mut bytes, earlier.as_bytes());

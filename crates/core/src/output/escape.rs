@@ -135,8 +135,8 @@ struct Harmless<F>(F);
 
 impl<F: Formatter> Formatter for Harmless<F> {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        // serde_json has escaped C0 controls, and most texts are ASCII. This check has no branch per byte, which makes it
-        // several times faster than a search that stops at the first such byte.
+        // serde_json has escaped C0 controls, and most texts are ASCII. This check has no branch per byte, which makes
+        // it several times faster than a search that stops at the first byte that is not ASCII.
         if !fragment.bytes().fold(false, |found, byte| found | (byte >= 0x7f)) {
             return writer.write_all(fragment.as_bytes());
         }

@@ -265,7 +265,8 @@ impl Serialize for LinkObjects<'_> {
 pub fn encode(visit: &Visit, clock: WallClock, key: u64, warc: Option<&WarcLocation>, out: &mut Vec<u8>) {
     let has_response = visit.facts.status.is_some();
     let content = visit.findings.content.as_deref();
-    let was_examined = visit.is_page() && matches!(visit.facts.outcome, Outcome::Ok | Outcome::NotModified);
+    // For an unchanged page, the counts are those of the last full response.
+    let has_link_counts = visit.is_page() && matches!(visit.facts.outcome, Outcome::Ok | Outcome::NotModified);
     let facts = visit.findings.facts.as_deref();
     let line = Line {
         v: VERSION,
@@ -303,8 +304,8 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, warc: Option<&WarcLocat
         bytes_wire: (visit.facts.bytes_wire > 0 || has_response).then_some(visit.facts.bytes_wire),
         bytes_body: has_response.then_some(visit.facts.bytes_body),
         truncated: visit.facts.truncated,
-        links: was_examined.then_some(visit.findings.links),
-        new_links: was_examined.then_some(visit.findings.new_links),
+        links: has_link_counts.then_some(visit.findings.links),
+        new_links: has_link_counts.then_some(visit.findings.new_links),
         capped: visit.findings.capped,
         links_cut: visit.findings.links_cut,
         odd: visit.facts.defects.names(),

@@ -201,7 +201,8 @@ mod tests {
     #[test]
     fn messages_about_a_bad_location_omit_its_password() {
         let config = Config { roots: vec!["http://h.example/".into()], log_skips: true, ..Config::default() };
-        let rules = config.compile(1).expect("settings");
+        let (fingerprint_key, redirects) = (1, 9);
+        let rules = config.compile(fingerprint_key).expect("valid settings");
         for (location, kind) in [
             ("http://me:secret@[broken/", ErrorKind::RedirectInvalid),
             ("http://me:secret@h.example:99999/", ErrorKind::RedirectInvalid),
@@ -210,7 +211,7 @@ mod tests {
             ("ht\ntp://me:sec\tret@[broken/", ErrorKind::RedirectInvalid),
             ("ftp://me:secret@h.example/", ErrorKind::RedirectBlocked),
         ] {
-            let link = Link::root(Url::parse("http://h.example/page").expect("an address"), 9);
+            let link = Link::root(Url::parse("http://h.example/page").expect("an address"), redirects);
             let mut visit = Visit::with_outcome(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
             judge_redirect(&mut visit, location.as_bytes(), &rules);
             let mut line = Vec::new();

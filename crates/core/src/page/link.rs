@@ -33,7 +33,7 @@ pub struct Link {
 pub enum LinkKind {
     /// Given by the user.
     Root,
-    /// `a` and `area`.
+    /// `a` and `area`; in XML also `xlink:href` and the links of feeds.
     Anchor,
     /// `frame` and `iframe`.
     Frame,
@@ -55,7 +55,7 @@ pub enum LinkKind {
     Alternate,
     /// A form with method GET. Recorded, not followed.
     Form,
-    /// Any other `link` element or attribute with a URL.
+    /// Any other `link` element. A robots.txt has this kind too.
     Other,
 }
 
@@ -145,7 +145,7 @@ pub struct LinkList {
     /// All URLs, one after the other.
     text: String,
     items: Vec<Item>,
-    /// The anchor texts and `rel` attributes of the links, if they are kept (`--with anchors`).
+    /// The anchor texts and `rel` attributes of the links, if they are kept (`--with anchors`, or a link filter).
     anchors: Option<Box<LinkAnchors>>,
 }
 

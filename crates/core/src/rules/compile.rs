@@ -431,8 +431,8 @@ fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// The limits on requests in flight to one host and to one address. `per_host` and `per_ip` are the values that the
-/// user gave. Without them, the limits depend on the pace.
+/// The limits on requests in flight to one host and to one address, for this pace. `per_host` and `per_ip` are the
+/// values that the user gave.
 pub(super) fn widths(
     pace: Pace,
     concurrency: usize,

@@ -20,6 +20,7 @@ use super::value::{
 /// use argiope_core::rules::{Config, Span};
 ///
 /// let config = Config { roots: vec!["https://example.com/".into()], delay: Span::from_millis(500), ..Config::default() };
+/// // The argument is the key of fingerprints. A real crawl uses a random number.
 /// let rules = config.compile(0).unwrap();
 /// assert_eq!(rules.roots[0].candidates[0].host(), "example.com");
 /// ```
@@ -63,7 +64,7 @@ pub struct Config {
     /// The run ends after this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Span>,
-    /// Also reads `/sitemap.xml` if robots.txt names no sitemap.
+    /// Also reads `/sitemap.xml`, which robots.txt need not name.
     pub sitemap: bool,
     /// Reads no sitemaps, not even those that robots.txt names.
     pub no_sitemap: bool,
@@ -71,8 +72,8 @@ pub struct Config {
     pub assets: bool,
     /// The hosts from which `assets` fetches.
     pub assets_scope: AssetsScope,
-    /// Names of parameters that are removed from the query of every URL. `@sessions` and `@tracking` stand for lists of
-    /// well-known parameters. `@order` sorts the remaining ones.
+    /// Names of parameters that are removed from the URLs in pages and sitemaps. `@sessions` and `@tracking` stand for
+    /// lists of well-known parameters. `@order` sorts the remaining ones.
     pub strip_param: Vec<String>,
     /// Follows links that are marked nofollow.
     pub follow_nofollow: bool,
@@ -89,10 +90,11 @@ pub struct Config {
     /// Limit on fetches in flight, over all hosts.
     #[serde(alias = "max-tasks")]
     pub concurrency: usize,
-    /// Default: 6, or `concurrency` with pace `full`. With pace `gentle` it is always 1.
+    /// Limit on fetches in flight to one host. Default: 6, or `concurrency` with pace `full`. With pace `gentle` it is
+    /// always 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_host: Option<usize>,
-    /// Default: 12, or `per_host` if that is more. 0 is unlimited.
+    /// Limit on fetches in flight to one IP address. Default: 12, or `per_host` if that is more. 0 is unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_ip: Option<usize>,
     /// Minimum time between two requests to a host, from the sending of one to the sending of the next.

@@ -97,7 +97,7 @@ pub struct RuleValues {
     pub per_host: usize,
     /// Limit on requests in flight to one IP address; `None` is unlimited.
     pub per_ip: Option<usize>,
-    /// `--per-host` and `--per-ip` as the user gave them. Without them, the limits depend on the pace.
+    /// `--per-host` and `--per-ip` as the user gave them. Together with the pace, they determine the two limits above.
     given_widths: (Option<usize>, Option<usize>),
     /// Minimum time between the starts of two requests to a host.
     pub delay: Duration,
@@ -174,7 +174,7 @@ pub struct RuleValues {
     pub archive: bool,
     /// How archives are compressed.
     pub archive_compression: WarcCompression,
-    /// Size limit of one archive file.
+    /// No record is added to an archive file of this size or more.
     pub archive_size: u64,
     /// Whether the archive is stored as the segments of a fleet. The store writes the `warcinfo` record of each segment,
     /// and identical payloads are not deduplicated.

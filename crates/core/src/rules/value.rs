@@ -17,7 +17,7 @@ use crate::page::url::Url;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}; {form}")]
 pub struct BadValue {
-    /// What is wrong, usually with the text.
+    /// What is wrong. It usually quotes the text.
     pub problem: String,
     /// The right form.
     pub form: &'static str,
@@ -159,6 +159,7 @@ impl FromStr for Size {
         let letter = if letter.len() == 2 { letter.strip_suffix('i').unwrap_or(letter) } else { letter };
         let factor = Self::UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(letter));
         let Some((_, factor)) = factor.filter(|_| after.is_empty()) else {
+            let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
             return Err(bad(format!("{text:?} is not a size: the unit {unit:?} is unknown")));
         };
         #[allow(clippy::cast_precision_loss)]

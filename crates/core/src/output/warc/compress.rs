@@ -1,7 +1,7 @@
 //! Compression of WARC records: each record is a gzip member or a zstd frame of its own.
 //!
 //! Each thread reuses one compressor for all its records. Creating one for each record would take a fifth to a quarter of
-//! the time, because most of a compressor is memory that must be allocated and cleared.
+//! the time of compression, because most of a compressor is memory that must be allocated and cleared.
 
 use std::cell::RefCell;
 

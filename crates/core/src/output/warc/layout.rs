@@ -37,9 +37,9 @@ pub struct ArchiveLayout {
     compression: WarcCompression,
     /// The length of the current file.
     offset: u64,
-    /// See [`Rules::archive_size`](crate::rules::RuleValues::archive_size).
+    /// No record is added to a file of this size or more.
     file_size: u64,
-    /// See [`Rules::archive_segments`](crate::rules::RuleValues::archive_segments).
+    /// Whether the files are segments of a fleet. The store writes the `warcinfo` record of a segment.
     is_segmented: bool,
     /// The block of `warcinfo` records.
     about: String,

@@ -30,7 +30,7 @@ impl WarcType {
 
 /// A record under construction.
 ///
-/// Invariant: the values of fields have no line breaks. They are URLs in normal form, dates and numbers.
+/// Invariant: the values of fields have no line breaks. They are URLs in normal form, or texts that this crate writes.
 pub struct WarcRecord {
     header: String,
 }

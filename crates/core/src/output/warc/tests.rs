@@ -153,7 +153,7 @@ fn records_contain_the_exact_bytes_and_all_fields() {
 }
 
 #[test]
-fn the_body_of_a_request_is_omitted_and_marked_as_truncated() {
+fn a_request_with_a_body_is_marked_as_truncated() {
     let rules = rules(MAX_FILE_SIZE);
     let form = TestRequest { has_body: true, identity: 5 };
     let (_, chunk) = ArchiveLayout::new(&rules).place(exchange_for(&rules, "/form", form, b"ok", None), None);

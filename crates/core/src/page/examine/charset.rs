@@ -1,8 +1,9 @@
 //! Detection of a page's charset by byte order mark, header, declarations in the page, UTF-8 validity and statistics, in
 //! this order.
 //!
-//! Invariant: a wrong declaration never makes the links of a page unreadable; at worst some text is garbled. If UTF-16
-//! is declared and the bytes cannot be UTF-16, the declaration is ignored.
+//! Invariant: a wrong declaration does not make the links of a page unreadable; at worst some text is garbled. If
+//! UTF-16 is declared and the bytes cannot be UTF-16, the declaration is ignored. The exceptions are the charsets that
+//! the standard forbids to decode, such as ISO-2022-KR.
 
 use encoding_rs::{Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 use memchr::memchr;
@@ -12,7 +13,7 @@ use super::tokenizer::{Attributes, is_space};
 
 /// Bytes searched for a declaration within the page.
 pub const PRESCAN_BYTES: usize = 1024;
-/// Limit on the bytes that are passed to statistical detection. It is slow, and more input does not improve it.
+/// Limit on the bytes that are passed to statistical detection, which is slow and which more input does not improve.
 const MAX_SAMPLE: usize = 16 * 1024;
 
 /// The encoding that the first bytes or the header declare, and the length of the byte order mark.

@@ -17,7 +17,7 @@ const MAX_DIRECTIVES: usize = 16;
 /// Limit on the bytes of a robots directive. Longer ones are ignored.
 const MAX_DIRECTIVE: usize = 64;
 
-/// Facts that are recorded for every HTML page.
+/// Facts for the record of an HTML or XHTML page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PageFacts {

@@ -15,7 +15,7 @@ use super::tokenizer::Dialect;
 use crate::page::link::{LinkKind, LinkList};
 use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 
-/// Titles, headings and anchor texts are cut at this many bytes.
+/// Titles, headings, descriptions and texts of links are cut at this many bytes.
 pub(crate) const MAX_TITLE: usize = 2048;
 
 /// Limit on the total bytes of the URLs of a page. With a long base URL, a few bytes of markup become a long URL.

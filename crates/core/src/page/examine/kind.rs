@@ -6,7 +6,8 @@ pub enum DocumentKind {
     Html,
     /// XHTML, feeds, SVG and other XML.
     Xml,
-    /// Text without links: only its charset is determined.
+    /// Text without markup: only its charset is determined. If resources are requested, the URLs in style sheets and
+    /// web app manifests are found too.
     Text,
     /// A binary format or an unknown type, which is not examined.
     Other,

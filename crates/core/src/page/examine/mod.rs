@@ -1,8 +1,8 @@
 //! Examination of a response body: links, title, charset, robots directives, digest.
 //!
 //! [`Examiner`] is a pure state machine. It is fed a decoded body in chunks and returns [`Findings`] at the end. It
-//! keeps its findings, never the body: memory grows with the links of a page, not with its size. The work per byte is
-//! bounded.
+//! keeps its findings, not the body: memory grows with the links of a page, not with its size. (Only web app manifests,
+//! which are small, are buffered.) The work per byte is bounded.
 //!
 //! Invariant: the findings do not depend on how the body is split into chunks.
 //!
@@ -82,12 +82,12 @@ pub fn charset_name(label: &str) -> Option<&'static str> {
     Encoding::for_label(label.as_bytes()).map(charset::name)
 }
 
-/// Limits and options of an examination. If a limit is reached, [`Findings::capped`] is set.
+/// Limits and options of an examination. If a limit on numbers is reached, [`Findings::capped`] is set.
 #[derive(Clone, Debug)]
 pub struct ExamineLimits {
     /// Limit on the links of a page, of all kinds.
     pub max_links: usize,
-    /// Limit on the bytes of a normalized URL.
+    /// Limit on the bytes of a normalized URL. [`Findings::too_long`] counts longer ones.
     pub max_url: usize,
     /// Limit on the attributes of one tag.
     pub max_attrs: usize,

@@ -8,7 +8,7 @@ pub const LONG_NAME: u64 = 0;
 /// The key of a name: up to eight bytes in lower case, as an integer; [`LONG_NAME`] if it is longer.
 #[inline]
 pub fn key(name: &[u8]) -> u64 {
-    if name.len() > 8 { LONG_NAME } else { swar::lower(swar::up_to(name)) }
+    if name.len() > 8 { LONG_NAME } else { swar::lower(swar::up_to_eight(name)) }
 }
 
 /// Like [`key`], for a constant name in lower case.

@@ -231,7 +231,7 @@ enum Class {
     Plain,
     Slash,
     Question,
-    /// Unchanged in a query only.
+    /// Unchanged in a query. In a path, the parser must handle it, except most escapes: see [`push_target`].
     Query,
     /// Only the parser can handle it.
     Other,

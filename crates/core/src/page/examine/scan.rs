@@ -49,8 +49,8 @@ fn skip_space(bytes: &[u8], from: usize) -> Option<usize> {
 /// white space, `/`, `=` and `>` have flags.
 #[inline]
 fn find_flags_near(bytes: &[u8], from: usize, flags: u8) -> Option<usize> {
-    let near = swar::first(bytes.get(from..)?)
-        .and_then(|word| swar::place(swar::below(word, b'0') | swar::equal(word, b'=') | swar::equal(word, b'>')));
+    let near = swar::first_eight(bytes.get(from..)?)
+        .and_then(|word| swar::first_mark(swar::below(word, b'0') | swar::equal(word, b'=') | swar::equal(word, b'>')));
     match near.map(|near| from + near) {
         // Other bytes below `0`, such as a hyphen, have no flags.
         Some(near) if FLAGS[usize::from(*bytes.get(near)?)] & flags != 0 => Some(near),
@@ -63,7 +63,7 @@ fn find_flags_near(bytes: &[u8], from: usize, flags: u8) -> Option<usize> {
 pub fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
     for (word, at) in words.iter().zip([0, 8, 16]) {
-        if let Some(place) = swar::place(swar::equal(u64::from_le_bytes(*word), byte)) {
+        if let Some(place) = swar::first_mark(swar::equal(u64::from_le_bytes(*word), byte)) {
             return Some(at + place);
         }
     }

@@ -80,7 +80,7 @@ impl Markup {
         Ok(used)
     }
 
-    /// Handles the incomplete rest at the end of the document.
+    /// Handles the end of the document, where `rest` is incomplete markup. Open elements or a rest are a fault.
     fn finish_document(&mut self, rest: &str, collector: &mut EntryCollector) -> Result<(), Fault> {
         if self.starts.is_empty() && rest.trim().is_empty() {
             return Ok(());

@@ -32,7 +32,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const SNIFF_BYTES: usize = 256;
 /// Limit on the bytes of one line, tag or comment.
 const MAX_PIECE: usize = 1 << 20;
-/// A text with more lines than this and no URL is not a list of URLs.
+/// A text with more lines than this and no URL that is accepted is not a list of URLs.
 const MAX_JUNK_LINES: u32 = 1000;
 
 /// The content of a sitemap.
@@ -129,7 +129,7 @@ pub struct SitemapBounds {
 }
 
 impl Default for SitemapBounds {
-    /// The limits of the sitemap protocol.
+    /// The limits of the sitemap protocol on bytes and entries. The reach is wider than in the protocol.
     fn default() -> Self {
         Self {
             reach: SitemapReach::default(),

@@ -170,7 +170,7 @@ fn entries_and_bytes_are_limited() {
 /// The time limit is generous: it only catches work that grows faster than linearly.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test measures time")]
-fn hostile_documents_cost_linear_time_and_little_memory() {
+fn hostile_documents_cost_linear_time() {
     let start = Instant::now();
     let bomb = gzip(&vec![b' '; 200 << 20]);
     let sitemap = read_with(&bomb, SitemapBounds::default());

@@ -149,7 +149,7 @@ impl LikenessReader {
             bytes = bytes.get(start..).unwrap_or(&[]);
         }
         if self.piece_bytes < PIECE_PREFIX {
-            let (first, second) = (swar::up_to(bytes), swar::up_to(bytes.get(8..).unwrap_or(&[])));
+            let (first, second) = (swar::up_to_eight(bytes), swar::up_to_eight(bytes.get(8..).unwrap_or(&[])));
             self.piece |= (u128::from(second) << 64 | u128::from(first)) << (8 * self.piece_bytes);
             self.piece_bytes = (self.piece_bytes + bytes.len()).min(PIECE_PREFIX);
         }
@@ -216,7 +216,7 @@ impl LikenessReader {
             self.push(group, 8);
         }
         if !last.is_empty() {
-            let (group, count) = (swar::up_to(last), last.len() as u32);
+            let (group, count) = (swar::up_to_eight(last), last.len() as u32);
             self.count_words(group, count);
             self.push(group, count);
         }
@@ -227,10 +227,10 @@ impl LikenessReader {
     fn count_words(&mut self, bytes: u64, count: u32) {
         let non_space = swar::above_space(bytes);
         let begins = non_space & !(non_space << 8 | self.in_word);
-        self.words.spaced += swar::marks(begins);
+        self.words.spaced += swar::count_marks(begins);
         self.in_word = (non_space >> (8 * (count - 1))) & 0x80;
         if swar::has_high(bytes) {
-            self.words.ideographs += swar::marks(swar::ideograph_leads(bytes));
+            self.words.ideographs += swar::count_marks(swar::ideograph_leads(bytes));
         }
     }
 
