@@ -67,7 +67,7 @@ impl EarlierRecord {
         }
     }
 
-    /// Adds the facts of the last full response to a visit with status 304. Returns the record of that response.
+    /// Adds the facts of this record to a visit with status 304. Returns the record.
     fn complete(self, visit: &mut Visit) -> Vec<u8> {
         let (facts, findings) = (&mut visit.facts, &mut visit.findings);
         facts.etag = facts.etag.take().or(self.etag);

@@ -345,7 +345,7 @@ mod tests {
         Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor, request: None }
     }
 
-    /// A file of about 80 KB that consists of rules with wildcards.
+    /// A file of about 95 KB that consists of rules with wildcards.
     fn heavy() -> Robots {
         let rules: String = (0..6_000).map(|n| format!("Disallow:/*{n}\n")).collect();
         let robots = Robots::parse(format!("User-agent: *\n{rules}").as_bytes(), "argiope");
