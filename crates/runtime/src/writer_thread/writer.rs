@@ -66,8 +66,8 @@ fn finish_commit<T: VisitConsumer>(
 ) -> Result<(), Error> {
     if let Some((log, batch)) = log.zip(batch) {
         log.writer.write(&batch)?;
-        // The keeper does not need the portion of a snapshot that the batch may contain. Sending fails if the keeper has
-        // ended. Then the message is not needed.
+        // The keeper does not need the portion of a snapshot that the batch may contain. Sending fails if the keeper
+        // has ended. Then the message is not needed.
         let _ = inbox.send(KeeperMessage::Durable(batch.without_portion()));
     }
     for item in items {
