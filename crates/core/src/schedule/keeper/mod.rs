@@ -56,9 +56,9 @@ pub use crate::output::warc::ArchiveChunk;
 
 /// How many robots.txt files are loaded before the driver gets control again.
 const MAX_RECALLS: usize = 256;
-/// How long the driver waits at most if the keeper interrupted long work (loads of robots.txt files, removal of excluded
-/// links), so that the driver can handle signals and deadlines.
-const RECALL_PAUSE: Duration = Duration::from_millis(1);
+/// The keeper interrupts long work (loads of robots.txt files, removal of excluded links), so that the driver can
+/// handle signals and deadlines. The work continues after this time.
+const RESUME_AFTER: Duration = Duration::from_millis(1);
 /// Cookies may use `--max-memory` divided by this.
 const COOKIE_MEMORY_DIVISOR: u64 = 16;
 /// How many links are added to the frontier in one call.
@@ -361,7 +361,8 @@ impl<F: Frontier> Keeper<F> {
         {
             let key = self.rules.fingerprint_key;
             let identity = visit.link.request_identity(key);
-            // The identity is zero for a plain GET, so that the target of a redirect can be the source of the next.
+            // The identity of a plain GET is zero. So the target of a redirect has the same fingerprint when it is the
+            // source of the next redirect.
             let (from, to) = (visit.link.url.as_ref().fingerprint(key) ^ identity, target.as_ref().fingerprint(key));
             if self.redirects.add(from, to) {
                 let message = format!("the redirect to {target} closes a loop");
@@ -413,7 +414,7 @@ impl<F: Frontier> Keeper<F> {
                     // Each load reads a file; signals and deadlines must be handled in between.
                     loads += 1;
                     if loads >= MAX_RECALLS {
-                        return Ok(Order::Wait((now + RECALL_PAUSE).min(self.deadline)));
+                        return Ok(Order::Wait((now + RESUME_AFTER).min(self.deadline)));
                     }
                 }
                 // No lane of the workbench can start a request: add a waiting lane.
@@ -427,7 +428,7 @@ impl<F: Frontier> Keeper<F> {
                             Order::Done(end)
                         }
                         // Excluded links are removed from the queues in portions: continue soon.
-                        None if self.bench.awaits_refill() => Order::Wait((now + RECALL_PAUSE).min(self.deadline)),
+                        None if self.bench.awaits_refill() => Order::Wait((now + RESUME_AFTER).min(self.deadline)),
                         None => Order::Wait(until.min(self.deadline)),
                     });
                 }

@@ -1,4 +1,5 @@
-//! Changes to a running crawl: pause, pace, rate and excludes.
+//! Changes to a running crawl: pause, pace, rate and excludes. Also decides which queued links may still be fetched,
+//! and how many of them a lane holds.
 //!
 //! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not
 //! stored.

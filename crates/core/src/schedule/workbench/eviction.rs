@@ -33,8 +33,8 @@ use crate::time::Time;
 pub const MAX_ROBOTS_MEMORY: usize = 64 << 20;
 /// The limit is at least this, however small `--max-memory` is.
 const MIN_ROBOTS_MEMORY: usize = 4 << 20;
-/// Up to this many lanes, lanes with work are taken from the frontier at once, and idle lanes are kept. Beyond it, a
-/// lane is taken only if a slot would stay empty.
+/// While there are at most this many lanes, lanes with work are taken from the frontier at once, and idle lanes are
+/// kept. Beyond this number, a lane is taken only if a slot would stay empty.
 pub const IDLE_LANES: usize = 16_384;
 /// Lanes, links on the workbench and robots rules may each use `--max-memory` divided by this.
 const MEMORY_DIVISOR: u64 = 16;

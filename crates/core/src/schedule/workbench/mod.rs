@@ -405,8 +405,8 @@ impl Workbench {
         self.pages_left
     }
 
-    /// In debug builds, compares the counts with a recount of all lanes. A recount visits all lanes, so there is one
-    /// recount in as many calls as there are lanes.
+    /// In debug builds, compares the counts with a recount of all lanes. A recount visits all lanes, so it is made
+    /// only once in as many calls as there are lanes.
     fn check_counts(&mut self) {
         #[cfg(debug_assertions)]
         {
