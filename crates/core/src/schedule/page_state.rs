@@ -29,7 +29,7 @@ pub enum ChangeNote {
     NewlyBroken,
     /// Links to it were broken before and are not any more.
     Repaired,
-    /// It redirects now. Before, it did not redirect, or redirected to another target.
+    /// It redirects now. Before, it did not redirect, or had another target or status.
     Redirected,
 }
 

@@ -327,6 +327,7 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _memory_charge))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 let mut list = LinkList::default();
+                // `foreign` are entries of other sites. They are not followed, but they are links of the sitemap.
                 let pages = sitemap.entries.iter().map(|entry| &entry.url).chain(&sitemap.foreign);
                 let files = sitemap.children.iter().map(|child| &child.url);
                 let all =
@@ -377,7 +378,7 @@ impl<F: Frontier> Keeper<F> {
         let purpose = Purpose::Robots(Box::new(url.origin()));
         let mut link = Link::root(url, workbench::ROBOTS_REDIRECTS);
         link.kind = LinkKind::Other;
-        self.bench.add_auxiliary(lane, link, purpose, now);
+        self.bench.add_site_file(lane, link, purpose, now);
         Ok(())
     }
 
@@ -499,13 +500,13 @@ impl<F: Frontier> Keeper<F> {
 
     /// Why the crawl is over; `None` if it continues.
     fn end_reason(&self, now: Time) -> Option<End> {
-        if self.unfinished() == 0 && self.bench.held() == 0 {
+        if self.unfinished() == 0 && self.bench.link_count() == 0 {
             // Every link is settled, so the crawl is finished, even if a limit was reached too. An open crawl waits for
             // links of the library's user, unless it was ended.
             return if self.is_open { self.ended } else { Some(End::Finished) };
         }
         let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
-        if are_only_deferred_left && self.bench.held() == 0 {
+        if are_only_deferred_left && self.bench.link_count() == 0 {
             return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
         if self.bench.in_flight() > 0 && now < self.deadline {

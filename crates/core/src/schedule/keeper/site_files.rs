@@ -30,7 +30,7 @@ impl<F: Frontier> Keeper<F> {
             link.kind = LinkKind::Other;
             link.via = Some(visit.link.url.clone());
             let lane = self.frontier.lane_of(target.host())?;
-            self.bench.add_auxiliary(lane, link, visit.purpose.clone(), now);
+            self.bench.add_site_file(lane, link, visit.purpose.clone(), now);
             return Ok(());
         }
         let mut state = self.robots_state(visit, origin, bytes, now);

@@ -166,7 +166,7 @@ impl Workbench {
 
     /// Estimated size of all lanes in memory, in bytes, without their robots rules.
     pub fn lanes_bytes(&self) -> usize {
-        let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.held());
+        let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.link_count());
         // Three times the size of the value: the estimate includes its key in the map and in the ordered set.
         let carried = self.evictable.carried.len() * 3 * size_of::<Carried>();
         self.lanes.len() * usize::try_from(LANE_BYTES).unwrap_or(0) + links + carried
@@ -534,7 +534,7 @@ mod tests {
         }
         assert!(!bench.holds(LaneId(0)), "it was idle");
         bench.resolved(LaneId(0), Ok((Vec::new(), Duration::from_secs(300))), at(1));
-        assert_eq!((bench.counts.resolving(), bench.held()), (0, 0));
+        assert_eq!((bench.counts.resolving(), bench.link_count()), (0, 0));
     }
 
     #[test]
@@ -571,7 +571,7 @@ mod tests {
         assert!(!bench.takes_lane(at(0)), "lanes are at their limit");
         let (lane, due, links) = bench.park_lane(at(0)).expect("all of them wait");
         assert_eq!((lane, due, links.len()), (LaneId(max_lanes - 1), at(119 + u64::from(max_lanes)), 1));
-        assert_eq!(bench.held(), max_lanes as usize - 1);
+        assert_eq!(bench.link_count(), max_lanes as usize - 1);
         assert!(bench.takes_lane(at(0)) && bench.park_lane(at(0)).is_none());
         bench.set_backlog(lane, "h.example", 1, at(1));
         assert_eq!(bench.backs_off_until(lane), due, "it still waits");
