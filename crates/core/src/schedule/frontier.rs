@@ -356,8 +356,8 @@ pub trait Frontier {
 /// The number of tries of a link whose request was sent by an earlier run that ended before the response.
 pub const ALREADY_SENT: u8 = u8::MAX;
 
-/// The fingerprint of a plain GET request, by which the frontier recognises it. `key` is the key of the hash. A sitemap
-/// file and a page at the same URL have different fingerprints.
+/// The fingerprint of a GET request without a body, by which the frontier recognises it. `key` is the key of the hash.
+/// A sitemap file and a page at the same URL have different fingerprints.
 pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     of_kind(url.fingerprint(key), kind)
 }
