@@ -362,8 +362,8 @@ impl<F: Frontier> Keeper<F> {
         {
             let key = self.rules.fingerprint_key;
             let identity = visit.link.request_identity(key);
-            // The identity of a GET without a body is zero. So the target of a redirect has the same fingerprint when it
-            // is the source of the next redirect.
+            // The identity of a GET without a body is zero. So the target of a redirect has the same fingerprint when
+            // it is the source of the next redirect.
             let (from, to) = (visit.link.url.as_ref().fingerprint(key) ^ identity, target.as_ref().fingerprint(key));
             if self.redirects.add(from, to) {
                 let message = format!("the redirect to {target} closes a loop");
