@@ -245,7 +245,7 @@ impl CrawlBuilder {
     }
 
     /// Sets how fast requests are sent to a host. [`Pace::Gentle`] uses one connection, so it cannot be combined with
-    /// `per_host` of the configuration.
+    /// more than one in `per_host` of the configuration.
     #[must_use]
     pub fn pace(self, pace: Pace) -> Self {
         self.set(|config| config.pace = pace)

@@ -87,7 +87,7 @@ impl Crawl {
         CrawlBuilder::new(root.into())
     }
 
-    /// Starts a crawl with a given configuration, for example from a file. It is stored in the crawl directory
+    /// Starts a crawl with a given configuration, for example from a file. The crawl is stored in the crawl directory
     /// `config.out`, which is created or resumed, or in memory if `out` is not set.
     ///
     /// # Errors

@@ -206,7 +206,7 @@ impl Page {
         Ok(self.select_first(css)?.map(|element| element.text()))
     }
 
-    /// The values at a path in the page's JSON-LD, such as `Product.offers.price`. None if the path is not valid.
+    /// The values at a path in the page's JSON-LD, such as `Product.offers.price`. Empty if the path is not valid.
     pub fn json_ld(&self, path: &str) -> Vec<Value> {
         let roots = self.document().json_ld();
         DataPath::parse(path).map(|path| path.find(&roots).into_iter().cloned().collect()).unwrap_or_default()

@@ -176,7 +176,7 @@ impl Request {
     }
 
     /// Declares that the request may be sent twice. Then it is retried after failures, and sent again by a resumed
-    /// crawl that was interrupted before the result was known. GET, PUT and DELETE are always idempotent.
+    /// crawl that was interrupted before the result was known. All methods except POST and PATCH are always idempotent.
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.custom.is_idempotent = true;

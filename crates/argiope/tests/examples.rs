@@ -117,7 +117,7 @@ fn sitemap_only_fetches_the_sitemap() {
 }
 
 #[test]
-fn markdown_writes_one_file_per_page() {
+fn markdown_writes_the_main_text_of_a_page() {
     let (_web, root) = start();
     let folder = tempfile::tempdir().expect("a folder");
     run("markdown", &[&root, &folder.path().display().to_string()]);
@@ -168,7 +168,7 @@ fn stop_and_resume_fetches_everything_once() {
 }
 
 #[test]
-fn feed_keeps_page_and_depth() {
+fn fed_urls_are_one_level_deeper_than_their_page() {
     let (_web, root) = start();
     let printed = run("feed", &[&root]);
     assert!(printed.contains("product/8 depth 1\n"), "{printed}");

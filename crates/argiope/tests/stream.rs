@@ -73,7 +73,7 @@ fn known_links_are_not_requested_again() {
 }
 
 #[test]
-fn stream_combinators_work() {
+fn a_crawl_implements_stream() {
     let (_web, config, _) = serve();
     block_on(async {
         let crawl = Crawl::start(&config).await.expect("it starts");
@@ -87,7 +87,7 @@ fn stream_combinators_work() {
 }
 
 #[test]
-fn closing_completes_fetches_in_flight() {
+fn a_crawl_with_queued_links_can_be_closed() {
     let (web, mut config, root) = serve();
     config.scope = ScopeKind::Any;
     block_on(async {

@@ -4,7 +4,7 @@
 
 const ports = new Set();
 let source = null;
-// The last messages of each kind, for tabs that connect later.
+// The last message of each kind, for tabs that connect later.
 let start = null;
 let status = null;
 

@@ -2,7 +2,8 @@
 //!
 //! - Without a token the server listens on loopback only, and `Host` must be an IP address or `localhost`. This stops
 //!   DNS rebinding: in such an attack, the browser sends the name of the attacking site as `Host`.
-//! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets.
+//! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets. Only
+//!   the health check and the login page are public.
 //! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`). Control
 //!   commands also require a JSON content type, which an HTML form cannot send.
 

@@ -126,6 +126,7 @@ impl Directory {
                 && let Some(batch) = self.frontier.commit(&[])?
             {
                 self.folder.log.write(&batch)?;
+                // The frontier does not need the portion of a snapshot that the batch may contain.
                 self.frontier.acknowledge(&batch.without_portion())?;
             }
         }

@@ -251,7 +251,7 @@ mod tests {
             Visit::not_fetched(link, outcome, None, Time::ZERO)
         };
         let mut tally = CrawlTally::default();
-        // The host could not be reached, so its URLs failed without a request. Two of the outcomes are errors.
+        // One URL of each outcome, without a request. Two of the outcomes are errors.
         Outcome::ALL.iter().for_each(|outcome| tally.count(&visit(*outcome, 0)));
         assert_eq!((tally.outcomes.total(), tally.pages), (7, 0));
         assert_eq!(tally.errors.len(), 2);

@@ -40,7 +40,7 @@ pub struct Progress {
     /// host had responded before.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreached: u64,
-    /// How many of the pages that were settled last the user of the library has not processed.
+    /// The pages that the user of the library has not processed. These are the pages that were settled last.
     #[serde(skip_serializing_if = "UnreadPages::is_none")]
     pub unread: UnreadPages,
 }

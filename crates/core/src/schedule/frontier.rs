@@ -230,13 +230,14 @@ pub trait Frontier {
     /// Whether a link with this URL was ever added. A sitemap file and a page at the same URL are different links.
     fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError>;
 
-    /// Leases up to `max_links` links of a lane, breadth first: lower depth first, then in order of arrival.
+    /// Leases up to `max_links` links of a lane in the order of [`LinkRef::rank`], and links of equal rank in order of
+    /// arrival. Without priorities, this order is breadth first.
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError>;
 
     /// Settles a leased link with its final result.
     fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError>;
 
-    /// Returns a leased link to its queue, behind the others of its depth. Its fields, such as `tries`, are kept as
+    /// Returns a leased link to its queue, behind the others of its rank. Its fields, such as `tries`, are kept as
     /// given.
     fn give_back(&mut self, link: Link) -> Result<(), StoreError>;
 
@@ -355,8 +356,8 @@ pub trait Frontier {
 /// The number of tries of a link whose request was sent by an earlier run that ended before the response.
 pub const ALREADY_SENT: u8 = u8::MAX;
 
-/// The fingerprint of a plain GET request, by which the frontier recognises it. `key` is the key of the hash. A sitemap
-/// file and a page at the same URL have different fingerprints.
+/// The fingerprint of a GET request without a body, by which the frontier recognises it. `key` is the key of the hash.
+/// A sitemap file and a page at the same URL have different fingerprints.
 pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
     of_kind(url.fingerprint(key), kind)
 }

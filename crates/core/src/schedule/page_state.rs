@@ -29,7 +29,7 @@ pub enum ChangeNote {
     NewlyBroken,
     /// Links to it were broken before and are not any more.
     Repaired,
-    /// It redirects now. Before, it did not redirect, or redirected to another target.
+    /// It redirects now. Before, it did not redirect, or had another target or status.
     Redirected,
 }
 
@@ -93,7 +93,7 @@ impl Comparison {
         }
     }
 
-    /// Compares two states that both crawls recorded.
+    /// Compares the states of a URL that both crawls recorded.
     fn of_both(before: &PageState<'_>, after: &PageState<'_>) -> Self {
         let is_same_redirect = before.outcome == Outcome::Redirect
             && before.status == after.status

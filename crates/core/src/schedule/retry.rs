@@ -57,7 +57,7 @@ pub fn is_transient_status(status: u16) -> bool {
 }
 
 /// Decides whether to try again. `tries` counts the attempts so far. `wait` is the wait after the first attempt; it
-/// doubles with every further one. A `Retry-After` replaces the doubled wait, but not by less than `wait`.
+/// doubles with every further one. A `Retry-After` replaces the doubled wait; the result is at least `wait`.
 pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVerdict {
     let is_transient_failure = visit.facts.error.as_ref().is_some_and(|failure| is_transient(failure.kind))
         || visit.facts.status.is_some_and(is_transient_status);

@@ -103,7 +103,7 @@ fn pages_of_other_sites_can_neither_read_nor_change_anything() {
 }
 
 #[test]
-fn everything_except_the_health_check_needs_the_token() {
+fn everything_except_the_health_check_and_the_login_page_needs_the_token() {
     let (server, _crawl) = serve(Some(TOKEN));
     assert_eq!(get(&server, "/healthz").status, 200);
     for path in ["/api/v1/status", "/metrics", "/api/v1/events", "/api/v1/openapi.json", "/app.js"] {

@@ -92,7 +92,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 self.update_open();
             }
             KeeperMessage::Detach => {
-                self.has_reader_left = true;
+                self.is_reader_gone = true;
                 self.update_open();
             }
             KeeperMessage::Durable(batch) => self.commits.mark_durable(&batch, self.keeper.frontier_mut())?,
@@ -123,7 +123,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 let _ = answer.send(verdict.into_result());
             }
             KeeperMessage::EndNow => {
-                self.has_reader_left = true;
+                self.is_reader_gone = true;
                 return Ok(true);
             }
             KeeperMessage::Wake => {}

@@ -142,7 +142,7 @@ struct KeeperLoop<F> {
     /// One entry for each page that the reader has not processed, in order: whether the page was fetched.
     unread: VecDeque<bool>,
     /// Whether the reader takes no more pages.
-    has_reader_left: bool,
+    is_reader_gone: bool,
     /// The number of [`KeeperMessage::Hold`]s that were not released.
     holds: usize,
     next_memory_check: Time,
@@ -200,7 +200,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let first_line = target.first_line.take();
         let has_run_records = first_line.is_some();
         let mut commits = CommitQueue::new(target, consumer, inbox.clone(), rules.max_memory);
-        // It lists the output files, so it precedes all writes to them. It is sent after the first requests.
+        // The first commit lists the output files, so it precedes all writes to them. It is sent after the first
+        // requests.
         commits.prepare_first_commit(keeper.frontier_mut())?;
         if let Some(line) = first_line {
             commits.add_line(line, keeper.frontier_mut(), clock.now())?;
@@ -219,7 +220,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             delivered: 0,
             accepts_links,
             unread: VecDeque::new(),
-            has_reader_left: false,
+            is_reader_gone: false,
             holds: 0,
             next_memory_check: Time::ZERO,
             disk,

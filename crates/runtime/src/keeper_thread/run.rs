@@ -197,7 +197,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     pub(super) fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
-            // Until they are written, the record and the links are also in the buffer of the log.
+            // Adjusts the memory charge of a large visit. Until they are written, the record and the links are also in
+            // the buffer of the log.
             settled.visit.recharge(settled.line.len() * 2 + settled.visit.for_keeper.found().bytes());
             if settled.visit.is_page() {
                 self.delivered += 1;

@@ -16,12 +16,12 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         if !self.accepts_links || !self.commits.has_crawl_directory() {
             return Ok(());
         }
-        if !self.unread.is_empty() && !self.has_reader_left {
+        if !self.unread.is_empty() && !self.is_reader_gone {
             self.note_unread();
             self.keeper.note_progress(self.clock.now())?;
             self.commits.send(self.keeper.frontier_mut())?;
         }
-        while !self.unread.is_empty() && !self.has_reader_left {
+        while !self.unread.is_empty() && !self.is_reader_gone {
             let Ok(message) = messages.recv() else { break };
             self.receive(message)?;
         }
@@ -41,7 +41,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     /// while the user holds it open.
     pub(super) fn update_open(&mut self) {
         if self.accepts_links {
-            self.keeper.set_open(self.holds > 0 || (!self.unread.is_empty() && !self.has_reader_left));
+            self.keeper.set_open(self.holds > 0 || (!self.unread.is_empty() && !self.is_reader_gone));
         }
     }
 }

@@ -73,7 +73,7 @@ const MAX_GROWTH: usize = 8;
 /// sent at once.
 const MAX_QUEUED: usize = 64;
 
-/// Argument of [`CommitFrontier::commit`]: a commit of the end of a run.
+/// Argument of [`CommitFrontier::commit`]: a commit at the end of a run.
 const LAST: bool = true;
 /// Argument of [`CommitFrontier::commit`]: a commit during a run.
 const NOT_LAST: bool = false;

@@ -57,8 +57,8 @@ fn visits_in_commits_count_until_these_are_durable() {
     assert_eq!((progress.sent_visits(), progress.sent_bytes()), (200, 2_000));
 }
 
-/// Files of a crawl in which a sync of the log waits until an output file was synced twice. If that takes two seconds,
-/// the test fails.
+/// Files of a crawl in which a sync of the log waits until an output file was synced twice. If that takes a minute, the
+/// test fails.
 struct BarrierFiles {
     inner: disk::OsFiles,
     barrier: Arc<SyncBarrier>,

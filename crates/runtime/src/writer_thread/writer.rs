@@ -66,7 +66,8 @@ fn finish_commit<T: VisitConsumer>(
 ) -> Result<(), Error> {
     if let Some((log, batch)) = log.zip(batch) {
         log.writer.write(&batch)?;
-        // Sending fails if the keeper has ended. Then the message is not needed.
+        // The keeper does not need the portion of a snapshot that the batch may contain. Sending fails if the keeper
+        // has ended. Then the message is not needed.
         let _ = inbox.send(KeeperMessage::Durable(batch.without_portion()));
     }
     for item in items {
@@ -103,7 +104,7 @@ impl OutputFiles {
     /// Appends these items to their files and syncs them.
     pub fn append(&mut self, items: &[Item], jsonl: Option<&str>) -> Result<(), Error> {
         if items.is_empty() {
-            // The commit has only a portion of a snapshot. Keep the output files open for `check_existence`.
+            // The commit has only a frame or a portion of a snapshot. Keep the output files open for `check_existence`.
             return Ok(());
         }
         // The bytes for each file.

@@ -21,13 +21,13 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Stores the cookies that a response set. Returns whether any was new.
+    /// Stores the cookies that a response set. Returns whether that changed the jar.
     pub(super) fn keep_cookies(&mut self, visit: &mut Visit, now: Time) -> bool {
         let seconds = self.seconds(now);
         let Some(jar) = &mut self.jar else { return false };
         let url = visit.link.url.as_ref();
         let set = std::mem::take(&mut visit.for_keeper.set_cookies);
-        // `count` instead of `any`: every cookie must be stored.
+        // `count` instead of `any`: every cookie must be stored, also after one that changed the jar.
         set.iter().filter(|cookie| jar.store(cookie, url, seconds)).count() > 0
     }
 
@@ -43,7 +43,7 @@ pub(super) fn is_cookie_redirect(visit: &Visit) -> bool {
     visit.facts.outcome == Outcome::Redirect
         && visit.facts.redirect.as_ref() == Some(&visit.link.url)
         && visit.link.redirects > 0
-        // Only a plain GET.
+        // Only a GET without a body.
         && visit.link.request_identity(0) == 0
         && matches!(visit.purpose, Purpose::Page | Purpose::Sitemap)
 }

@@ -56,9 +56,9 @@ pub use crate::output::warc::ArchiveChunk;
 
 /// How many robots.txt files are loaded before the driver gets control again.
 const MAX_RECALLS: usize = 256;
-/// How long the driver waits at most if the keeper interrupted long work (loads of robots.txt files, removal of excluded
-/// links), so that the driver can handle signals and deadlines.
-const RECALL_PAUSE: Duration = Duration::from_millis(1);
+/// The keeper interrupts long work (loads of robots.txt files, removal of excluded links), so that the driver can
+/// handle signals and deadlines. The work continues after this time.
+const RESUME_AFTER: Duration = Duration::from_millis(1);
 /// Cookies may use `--max-memory` divided by this.
 const COOKIE_MEMORY_DIVISOR: u64 = 16;
 /// How many links are added to the frontier in one call.
@@ -327,6 +327,7 @@ impl<F: Frontier> Keeper<F> {
             (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _memory_charge))) => {
                 self.read_sitemap(&visit, &sitemap, now)?;
                 let mut list = LinkList::default();
+                // `foreign` are entries of other sites. They are not followed, but they are links of the sitemap.
                 let pages = sitemap.entries.iter().map(|entry| &entry.url).chain(&sitemap.foreign);
                 let files = sitemap.children.iter().map(|child| &child.url);
                 let all =
@@ -361,7 +362,8 @@ impl<F: Frontier> Keeper<F> {
         {
             let key = self.rules.fingerprint_key;
             let identity = visit.link.request_identity(key);
-            // The identity is zero for a plain GET, so that the target of a redirect can be the source of the next.
+            // The identity of a GET without a body is zero. So the target of a redirect has the same fingerprint when
+            // it is the source of the next redirect.
             let (from, to) = (visit.link.url.as_ref().fingerprint(key) ^ identity, target.as_ref().fingerprint(key));
             if self.redirects.add(from, to) {
                 let message = format!("the redirect to {target} closes a loop");
@@ -376,7 +378,7 @@ impl<F: Frontier> Keeper<F> {
         let purpose = Purpose::Robots(Box::new(url.origin()));
         let mut link = Link::root(url, workbench::ROBOTS_REDIRECTS);
         link.kind = LinkKind::Other;
-        self.bench.add_auxiliary(lane, link, purpose, now);
+        self.bench.add_site_file(lane, link, purpose, now);
         Ok(())
     }
 
@@ -413,7 +415,7 @@ impl<F: Frontier> Keeper<F> {
                     // Each load reads a file; signals and deadlines must be handled in between.
                     loads += 1;
                     if loads >= MAX_RECALLS {
-                        return Ok(Order::Wait((now + RECALL_PAUSE).min(self.deadline)));
+                        return Ok(Order::Wait((now + RESUME_AFTER).min(self.deadline)));
                     }
                 }
                 // No lane of the workbench can start a request: add a waiting lane.
@@ -427,7 +429,7 @@ impl<F: Frontier> Keeper<F> {
                             Order::Done(end)
                         }
                         // Excluded links are removed from the queues in portions: continue soon.
-                        None if self.bench.awaits_refill() => Order::Wait((now + RECALL_PAUSE).min(self.deadline)),
+                        None if self.bench.awaits_refill() => Order::Wait((now + RESUME_AFTER).min(self.deadline)),
                         None => Order::Wait(until.min(self.deadline)),
                     });
                 }
@@ -498,13 +500,13 @@ impl<F: Frontier> Keeper<F> {
 
     /// Why the crawl is over; `None` if it continues.
     fn end_reason(&self, now: Time) -> Option<End> {
-        if self.unfinished() == 0 && self.bench.held() == 0 {
+        if self.unfinished() == 0 && self.bench.link_count() == 0 {
             // Every link is settled, so the crawl is finished, even if a limit was reached too. An open crawl waits for
             // links of the library's user, unless it was ended.
             return if self.is_open { self.ended } else { Some(End::Finished) };
         }
         let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
-        if are_only_deferred_left && self.bench.held() == 0 {
+        if are_only_deferred_left && self.bench.link_count() == 0 {
             return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
         if self.bench.in_flight() > 0 && now < self.deadline {

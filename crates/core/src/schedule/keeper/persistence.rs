@@ -98,8 +98,8 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
-    /// Stores a robots.txt, which is given with its visit. If the frontier is durable, the rules in memory may be
-    /// evicted from now on.
+    /// Stores the robots.txt that `visit` fetched; `bytes` is its content. If the frontier is durable, the rules in
+    /// memory may be evicted from now on.
     pub(super) fn note_robots(
         &mut self,
         lane: LaneId,

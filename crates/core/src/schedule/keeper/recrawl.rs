@@ -67,7 +67,7 @@ impl EarlierRecord {
         }
     }
 
-    /// Adds the facts of the last full response to a visit with status 304. Returns the record of that response.
+    /// Adds the facts of this record to a visit with status 304. Returns the record.
     fn complete(self, visit: &mut Visit) -> Vec<u8> {
         let (facts, findings) = (&mut visit.facts, &mut visit.findings);
         facts.etag = facts.etag.take().or(self.etag);
@@ -101,8 +101,8 @@ fn state_of(visit: &Visit) -> PageState<'_> {
 }
 
 impl<F: Frontier> Keeper<F> {
-    /// Makes the request conditional if the previous round recorded validators. Only plain GET requests, whose identity
-    /// is zero, are made conditional.
+    /// Makes the request conditional if the previous round recorded validators. Only GET requests without a body, whose
+    /// identity is zero, are made conditional.
     pub(super) fn make_conditional(&mut self, job: &mut Job) -> Result<(), StoreError> {
         if job.purpose != Purpose::Page || !self.frontier.is_recrawl() || job.link.request_identity(0) != 0 {
             return Ok(());
@@ -123,8 +123,8 @@ impl<F: Frontier> Keeper<F> {
         Ok(())
     }
 
-    /// Compares a page with the previous round, if its request was a plain GET. Facts that a 304 lacks are taken from
-    /// the previous record, which is returned too.
+    /// Compares a page with the previous round, if its request was a GET without a body. Facts that a 304 lacks are
+    /// taken from the previous record, which is returned too.
     pub(super) fn compare(&mut self, visit: &mut Visit) -> Result<(Option<Comparison>, Option<Vec<u8>>), StoreError> {
         if !visit.is_page() || !self.frontier.is_recrawl() || visit.link.request_identity(0) != 0 {
             return Ok((None, None));

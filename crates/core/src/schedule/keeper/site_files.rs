@@ -30,7 +30,7 @@ impl<F: Frontier> Keeper<F> {
             link.kind = LinkKind::Other;
             link.via = Some(visit.link.url.clone());
             let lane = self.frontier.lane_of(target.host())?;
-            self.bench.add_auxiliary(lane, link, visit.purpose.clone(), now);
+            self.bench.add_site_file(lane, link, visit.purpose.clone(), now);
             return Ok(());
         }
         let mut state = self.robots_state(visit, origin, bytes, now);
@@ -51,7 +51,7 @@ impl<F: Frontier> Keeper<F> {
     /// | 2xx, read up to the size limit | as the rules say |
     /// | 4xx, but not 429 | allowed: there is no file |
     /// | 429, 5xx and other responses, too many redirects or one to a refused address | `robots` with the error `robots_unreachable` |
-    /// | no response, or an incomplete one | `failed` with the same error (`refused` if the host itself is refused) |
+    /// | no response, or an incomplete one | `failed` with the error of the fetch (`refused` if the host itself is refused) |
     fn robots_state(&self, visit: &Visit, origin: &Origin, bytes: &[u8], now: Time) -> RobotsState {
         let tries = visit.link.tries;
         let unreachable = |why: String| {
@@ -128,7 +128,8 @@ impl<F: Frontier> Keeper<F> {
         let host = visit.link.url.host();
         // The body may be a gzip file, which is shorter than its text: charge at least 64 bytes for each listed URL.
         let listed = (sitemap.entries.len() + sitemap.children.len()) as u64;
-        if self.traps.sitemap_read(host, visit.facts.bytes_body.max(listed * 64), sitemap) {
+        let is_spent = self.traps.charge_sitemap_bytes(host, visit.facts.bytes_body.max(listed * 64), sitemap);
+        if is_spent {
             self.drop_sitemaps(host, now)?;
         }
         self.put_from_sitemap(host, links, now)

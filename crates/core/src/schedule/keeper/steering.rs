@@ -1,4 +1,5 @@
-//! Changes to a running crawl: pause, pace, rate and excludes.
+//! Changes to a running crawl: pause, pace, rate and excludes. Also decides which queued links may still be fetched,
+//! and how many of them a lane holds.
 //!
 //! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not
 //! stored.
@@ -129,8 +130,8 @@ impl<F: Frontier> Keeper<F> {
         self.excludes.as_ref().is_some_and(|set| scope::matches(set, url))
     }
 
-    /// Leases links of a lane that are not excluded and, if the scope was changed, still in scope. Other links leave
-    /// the queue without being fetched.
+    /// Leases links of a lane. Links that must not be fetched any more (see [`Self::skip_rule`]) are settled without a
+    /// fetch, and are not returned.
     pub(super) fn take_included(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = self.frontier.take(lane, max_links)?;
         let mut skipped = 0;

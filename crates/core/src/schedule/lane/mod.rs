@@ -94,9 +94,9 @@ pub enum Addresses {
         since: Time,
         tries: u8,
     },
-    /// The addresses are known, and valid until `until`. The first job after the lookup may use them when they have
+    /// The addresses are known, and valid until `until`. The first job after the lookup may use them even if they have
     /// expired. Otherwise a lane that waits long for a free slot would repeat the lookup. `took` is the duration of the
-    /// lookup. The first job reports it, and then it is `None`.
+    /// lookup. The first job reports it, and then it is unknown.
     Known {
         list: Arc<[IpAddr]>,
         until: Time,

@@ -18,7 +18,8 @@ const FIRST_STEP: f32 = 0.01;
 const STEP_INTERVAL: Duration = Duration::from_secs(2);
 /// The accepted rate is measured over one to two of these.
 const WINDOW: Duration = Duration::from_secs(5);
-/// With fewer accepted requests than this, the measured rate is unreliable.
+/// With fewer accepted requests than this, a refusal does not use the measured rate, which is unreliable. To raise the
+/// cap, half as many are enough.
 const MIN_ACCEPTED: u32 = 10;
 /// The cap is at least this many requests per second: one request in 20 seconds.
 const MIN_RATE: f32 = 0.05;

@@ -223,8 +223,8 @@ fn repeated_failures_back_off_and_then_give_up_the_host() {
 }
 
 #[test]
-fn huge_settings_and_times_do_not_overflow() {
-    let mut pace = lane(Pace::Gentle, |config| config.retry_wait = Span::from_secs(u64::MAX / 4)).pace;
+fn huge_times_do_not_overflow() {
+    let mut pace = lane(Pace::Gentle, |_| {}).pace;
     let now = Time::from_micros(u64::MAX - 5);
     pace.started(now);
     let endless =

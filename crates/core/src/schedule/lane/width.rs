@@ -35,7 +35,7 @@ const JITTER_SECONDS: f32 = 0.004;
 const MAX_KINDS: usize = 8;
 /// A wider window is closed again if at least this share of its growth is wasted.
 const MAX_WASTED_SHARE: f32 = 0.75;
-/// The same share while the host is slower than before: a narrower window is kept for a smaller gain.
+/// While the host is slower than before, a narrower window is kept if at least this share of the growth was wasted.
 const MAX_WASTED_SHARE_WHEN_SLOW: f32 = 0.15;
 /// Latencies that rose by this factor start a check (plus one standard deviation of the latencies).
 const SLOW_FACTOR: f32 = 1.6;

@@ -11,7 +11,7 @@ use crate::visit::Visit;
 
 /// Limit on hosts with charges. Links to further hosts are not charged.
 ///
-/// Also the number of paths whose combinations of parameters are kept at least; at most twice as many are.
+/// Also the limit on paths in each of the two generations of combinations of parameters.
 pub(super) const MAX_TRACKED: usize = 4_096;
 /// Limit on patterns per host with their own budgets. Links of other patterns are charged to the host only.
 pub(super) const MAX_PATTERNS: usize = 64;

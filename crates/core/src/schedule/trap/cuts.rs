@@ -27,7 +27,7 @@ pub struct Cut {
     /// Number of skipped links; a link found twice counts twice.
     #[serde(alias = "left")]
     pub skipped: u64,
-    /// The first skipped link. For the rules about paths, only its first characters.
+    /// The first skipped link, or its first 1,000 characters.
     pub example: Box<str>,
 }
 

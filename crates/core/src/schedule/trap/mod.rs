@@ -2,8 +2,8 @@
 //!
 //! Some sites are endless: calendars, session identifiers in URLs, combinations of facets, error pages with status 200,
 //! mazes for crawlers. Most of their URLs look like those of a large site, so a single URL is rejected only if its path
-//! repeats or is very deep. [`crate::page::scope`] rejects such paths, and they are counted here. These
-//! links are charged to budgets:
+//! repeats or is very deep. [`crate::page::scope`] rejects such paths, and they are counted here. Other links are
+//! charged to budgets:
 //!
 //! | a link is charged | to | rule |
 //! |---|---|---|
@@ -15,11 +15,11 @@
 //! | any | its host, with `--max-pages-per-host` | `max_pages_per_host` |
 //! | any, by its length | the site of its page, which gets credit for bytes and pages | `log_bytes` |
 //! | to an unknown host of another domain | the site of its page | `source_hosts` |
-//! | named by a robots.txt or an index of sitemaps | its site | `sitemap_files`, `sitemap_bytes` |
-//! | listed by a sitemap | its site | `sitemap_entries`, `log_bytes` |
+//! | named by a robots.txt or an index of sitemaps | the site of that file | `sitemap_files`, `sitemap_bytes` |
+//! | listed by a sitemap | the site of the sitemap | `sitemap_entries`, `log_bytes` |
 //!
-//! Every other link is free. On an ordinary site, all links are free. Pages with new text refill the budgets. A link
-//! whose budget is spent does not enter the frontier: it has no record and is counted here.
+//! On an ordinary site, no budget runs out. Pages with new text refill the budgets. A link whose budget is spent does
+//! not enter the frontier: it has no record and is counted here.
 //!
 //! Roots and links that the user adds are not charged. They only count towards `--max-pages-per-host`. Entries of
 //! sitemaps count towards this limit too, and are charged only to the budgets of sitemaps and of the log (`costs`).
@@ -114,7 +114,7 @@ pub struct Traps {
     older_variants: HashMap<u64, Variants>,
     /// The number of links on pages that link almost only to unknown pages, by lane.
     unknown: Vec<u32>,
-    /// The hosts of each domain; `None` if the scope excludes other hosts.
+    /// The hosts of each domain; `None` with `--traps ignore`, or if the scope excludes other hosts.
     domains: Option<Domains>,
     /// The costs of sites; `None` with `--traps ignore`.
     costs: Option<SiteCosts>,

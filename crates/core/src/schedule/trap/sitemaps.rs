@@ -52,9 +52,9 @@ impl Traps {
         costs.charge(Cost::Log, host, log, 0);
     }
 
-    /// Charges a sitemap that was read, with `bytes` after decoding. Returns whether the budget of its site is now
-    /// spent.
-    pub fn sitemap_read(&mut self, host: &str, bytes: u64, sitemap: &Sitemap) -> bool {
+    /// Charges the bytes of a sitemap, after decoding, to its site. Returns whether the site has now used up its budget
+    /// for bytes of sitemaps.
+    pub fn charge_sitemap_bytes(&mut self, host: &str, bytes: u64, sitemap: &Sitemap) -> bool {
         let Some(costs) = &mut self.costs else { return false };
         let credit = (sitemap.entries.len() as u64).saturating_mul(costs::BYTES_PER_ENTRY);
         costs.charge(Cost::SitemapBytes, host, bytes, credit);

@@ -387,7 +387,7 @@ fn sitemap_files_entries_and_bytes_are_limited() {
     let rules: std::collections::BTreeSet<TrapRule> = traps.cuts().iter().map(|cut| cut.rule).collect();
     assert!(rules.into_iter().eq([TrapRule::LogBytes, TrapRule::SitemapFiles, TrapRule::SitemapEntries]));
     let empty = Sitemap::default();
-    assert!(!traps.sitemap_read("h.example", 200_000, &empty) && !traps.is_sitemap_spent("h.example"));
-    assert!(traps.sitemap_read("h.example", 100_000, &empty) && traps.is_sitemap_spent("h.example"));
+    assert!(!traps.charge_sitemap_bytes("h.example", 200_000, &empty) && !traps.is_sitemap_spent("h.example"));
+    assert!(traps.charge_sitemap_bytes("h.example", 100_000, &empty) && traps.is_sitemap_spent("h.example"));
     assert!(!traps.is_sitemap_spent("other.example"));
 }

@@ -33,8 +33,8 @@ use crate::time::Time;
 pub const MAX_ROBOTS_MEMORY: usize = 64 << 20;
 /// The limit is at least this, however small `--max-memory` is.
 const MIN_ROBOTS_MEMORY: usize = 4 << 20;
-/// Up to this many lanes, lanes with work are taken from the frontier at once, and idle lanes are kept. Beyond it, a
-/// lane is taken only if a slot would stay empty.
+/// While there are at most this many lanes, lanes with work are taken from the frontier at once, and idle lanes are
+/// kept. Beyond this number, a lane is taken only if a slot would stay empty.
 pub const IDLE_LANES: usize = 16_384;
 /// Lanes, links on the workbench and robots rules may each use `--max-memory` divided by this.
 const MEMORY_DIVISOR: u64 = 16;
@@ -166,7 +166,7 @@ impl Workbench {
 
     /// Estimated size of all lanes in memory, in bytes, without their robots rules.
     pub fn lanes_bytes(&self) -> usize {
-        let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.held());
+        let links = usize::try_from(LINK_BYTES).unwrap_or(0).saturating_mul(self.link_count());
         // Three times the size of the value: the estimate includes its key in the map and in the ordered set.
         let carried = self.evictable.carried.len() * 3 * size_of::<Carried>();
         self.lanes.len() * usize::try_from(LANE_BYTES).unwrap_or(0) + links + carried
@@ -345,7 +345,7 @@ mod tests {
         Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor, request: None }
     }
 
-    /// A file of about 80 KB that consists of rules with wildcards.
+    /// A file of about 95 KB that consists of rules with wildcards.
     fn heavy() -> Robots {
         let rules: String = (0..6_000).map(|n| format!("Disallow:/*{n}\n")).collect();
         let robots = Robots::parse(format!("User-agent: *\n{rules}").as_bytes(), "argiope");
@@ -534,7 +534,7 @@ mod tests {
         }
         assert!(!bench.holds(LaneId(0)), "it was idle");
         bench.resolved(LaneId(0), Ok((Vec::new(), Duration::from_secs(300))), at(1));
-        assert_eq!((bench.counts.resolving(), bench.held()), (0, 0));
+        assert_eq!((bench.counts.resolving(), bench.link_count()), (0, 0));
     }
 
     #[test]
@@ -571,7 +571,7 @@ mod tests {
         assert!(!bench.takes_lane(at(0)), "lanes are at their limit");
         let (lane, due, links) = bench.park_lane(at(0)).expect("all of them wait");
         assert_eq!((lane, due, links.len()), (LaneId(max_lanes - 1), at(119 + u64::from(max_lanes)), 1));
-        assert_eq!(bench.held(), max_lanes as usize - 1);
+        assert_eq!(bench.link_count(), max_lanes as usize - 1);
         assert!(bench.takes_lane(at(0)) && bench.park_lane(at(0)).is_none());
         bench.set_backlog(lane, "h.example", 1, at(1));
         assert_eq!(bench.backs_off_until(lane), due, "it still waits");

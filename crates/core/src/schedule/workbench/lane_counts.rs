@@ -1,7 +1,7 @@
 //! [`LaneCounts`]: sums over all lanes of the workbench.
 //!
 //! After each change of a lane, [`LaneCounts::replace`] replaces what the lane contributed before. No other code changes
-//! these sums, so code that moves links, takes slots or frees them does not count.
+//! these sums, so code that moves links, takes slots or frees them does not update them.
 
 use crate::schedule::lane::{Addresses, Lane};
 

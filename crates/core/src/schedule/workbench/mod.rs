@@ -247,7 +247,7 @@ impl Workbench {
     }
 
     /// Adds a robots.txt to fetch before the lane's pages: at the user's request, or as the target of a redirect.
-    pub fn add_auxiliary(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
+    pub fn add_site_file(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.site_files.push_back(link, purpose);
         self.move_decided(id, Update::SiteFiles, now);
@@ -391,7 +391,7 @@ impl Workbench {
 
     /// Number of links on the workbench: queued, waiting for a retry or for settling, or in flight. The crawl cannot
     /// end while there are any.
-    pub fn held(&self) -> usize {
+    pub fn link_count(&self) -> usize {
         self.counts.waiting() + self.counts.in_flight() + self.decided.len()
     }
 
@@ -405,8 +405,8 @@ impl Workbench {
         self.pages_left
     }
 
-    /// In debug builds, compares the counts with a recount of all lanes. A recount visits all lanes, so there is one
-    /// recount in as many calls as there are lanes.
+    /// In debug builds, compares the counts with a recount of all lanes. A recount visits all lanes, so it is made
+    /// only once in as many calls as there are lanes.
     fn check_counts(&mut self) {
         #[cfg(debug_assertions)]
         {
@@ -421,7 +421,7 @@ impl Workbench {
                 in_flight += lane.in_flight();
                 resolving += usize::from(matches!(lane.addresses, Addresses::Resolving { .. }));
             }
-            debug_assert_eq!(self.held(), links, "the links on the workbench");
+            debug_assert_eq!(self.link_count(), links, "the links on the workbench");
             debug_assert_eq!(self.in_flight(), in_flight, "the requests in flight");
             debug_assert_eq!(self.counts.resolving(), resolving, "the host names being resolved");
         }

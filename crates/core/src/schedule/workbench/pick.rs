@@ -1,6 +1,7 @@
 //! Decisions that concern a single lane: which link is next, and what a visit indicates about the load of the host.
 //!
-//! Invariant: a page is picked only if its origin's robots.txt is known, at most a day old, and allows it.
+//! Invariant: unless robots.txt files are ignored, a page is picked only if the rules of its origin's robots.txt are
+//! known, have not expired, and allow it.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;

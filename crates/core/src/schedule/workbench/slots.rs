@@ -33,7 +33,7 @@ const LONGEST_WORK_PAUSE: Duration = Duration::from_secs(2);
 /// A slow response that holds its slot for longer than this may be closed if a quick lane waits.
 const QUICK_LANE_THRESHOLD: Duration = Duration::from_secs(1);
 /// A slow response that holds its slot for longer than this may be closed if a lane waits that has not requested a page
-/// yet. The same time as for silent responses, so that one count of slots serves both.
+/// yet. A response counts as silent after the same time without a first byte, so that one count of slots serves both.
 const NEW_LANE_THRESHOLD: Duration = SILENT_AFTER;
 /// How often slots are counted while all are taken.
 const SLOT_COUNT_INTERVAL: Duration = Duration::from_millis(100);

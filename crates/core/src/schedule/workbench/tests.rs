@@ -74,7 +74,7 @@ fn a_lane_uses_all_its_slots_and_not_more() {
     let mut bench = bench(|_| {});
     stock(&mut bench, 5);
     let jobs = fetches(&mut bench, at(0));
-    assert_eq!((jobs.len(), bench.in_flight(), bench.held()), (2, 2, 5));
+    assert_eq!((jobs.len(), bench.in_flight(), bench.link_count()), (2, 2, 5));
     assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
     for job in jobs {
         end(&mut bench, job, 200, at(10));
@@ -253,7 +253,7 @@ fn a_failed_lookup_is_repeated_and_then_given_up() {
     assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
     bench.add_links(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
     assert!(matches!(bench.next(at(3_700_000)), Next::Resolve(..)));
-    assert_eq!(bench.held(), 1);
+    assert_eq!(bench.link_count(), 1);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_host_that_never_responds_is_given_up() {
         }
     }
     // After ten failures the host is given up. The other links end without a request.
-    assert_eq!((requested, settled, bench.held()), (10, 60, 0));
+    assert_eq!((requested, settled, bench.link_count()), (10, 60, 0));
     assert!(now - Time::ZERO < Duration::from_secs(300));
 }
 
@@ -306,7 +306,7 @@ fn a_host_that_is_always_overloaded_is_given_up() {
         }
     }
     // After 40 refusals the host is given up. The other links end without a request.
-    assert_eq!((requested, ended, bench.held()), (40, 20, 0));
+    assert_eq!((requested, ended, bench.link_count()), (40, 20, 0));
     assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "the host is given up late");
     // After another response the count starts over.
     let mut pace = LanePace::new(&bench.rules);
@@ -405,10 +405,10 @@ fn take_back_returns_all_links_not_in_flight() {
         links.iter().map(|link| (link.url.path(), link.tries)).collect::<Vec<_>>(),
         [("/0", 1), ("/2", 0), ("/3", 0), ("/4", 0)]
     );
-    assert_eq!(bench.held(), 1);
+    assert_eq!(bench.link_count(), 1);
     assert!(matches!(bench.next(at(30)), Next::Wait(Time::NEVER)));
     end(&mut bench, jobs.remove(0), 200, at(40));
-    assert_eq!((bench.held(), bench.in_flight()), (0, 0));
+    assert_eq!((bench.link_count(), bench.in_flight()), (0, 0));
 }
 
 #[test]
