@@ -322,7 +322,8 @@ pub fn take_latest_pages(
     latest(directory, |record| if record.is_page() { each(record) } else { Ok(()) })
 }
 
-/// Calls `each` with all records of the latest round, also those of robots.txt files, sitemaps and runs.
+/// Calls `each` with all records of the latest round, also those of robots.txt files, sitemaps and runs, and the
+/// markers of skipped URLs.
 pub fn latest(
     directory: &Path,
     mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,

@@ -78,7 +78,7 @@ pub struct SiteIndex {
     pub html_pages: u64,
     /// Sitemaps that could not be read to their end, and why.
     pub faulty_sitemaps: Vec<FaultySitemap>,
-    /// The settings of the last run; `None` if they cannot be read.
+    /// The settings of the last run whose settings are valid; `None` if there is no such run.
     pub rules: Option<Rules>,
 }
 
@@ -148,7 +148,8 @@ impl SiteIndex {
             }
             Ok(())
         })?;
-        // A missing /sitemap.xml is a fault only if a robots.txt names it. `--sitemap` requests it of other sites too.
+        // A missing /sitemap.xml is a fault only if a robots.txt names it. `--sitemap` also requests this file from
+        // sites whose robots.txt does not name it.
         let robots = &index.robots;
         index
             .faulty_sitemaps

@@ -1,7 +1,7 @@
 //! Findings about a crawled site, judged from the records of a crawl directory.
 //!
-//! The records are read twice: first to collect facts about all pages ([`index`]), then to judge each page. If the records
-//! do not contain what a finding depends on, the finding is listed as not judged, with the reason.
+//! An audit has two steps: the first collects facts about all pages ([`index`]), the second judges each page. If the
+//! records do not contain what a finding depends on, the finding is listed as not judged, with the reason.
 
 pub mod catalogue;
 mod index;
