@@ -492,7 +492,7 @@ fn append_cuts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     append_omitted_entries(text, report.cuts.len() as u64, report.cuts.len().min(max_entries));
 }
 
-/// Hosts that responded first and could not be reached later.
+/// Hosts that have responded, and could not be reached for at least one URL.
 fn append_lost_hosts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     let hosts: Vec<(&str, &HostTotals)> = report.lost_hosts().collect();
     if hosts.is_empty() {
