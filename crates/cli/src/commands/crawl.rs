@@ -275,7 +275,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
             let line = drain_line(drain_control.in_flight(), is_resumable);
             live.print_line(if json { json_log::message("note", &line) } else { line });
         }
-        // An error means that the crawl has ended.
+        // The result is `false` if the crawl has ended.
         let _ = drain_control.send(KeeperMessage::Stop(End::Interrupted));
     };
     let (status_source, weak_live) = (handle.clone(), Arc::downgrade(&live));

@@ -294,7 +294,7 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     text
 }
 
-/// A path quoted for a shell.
+/// A path, quoted for a shell if it needs quotes.
 fn shell_word(text: &str) -> String {
     let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./~@%+=:,".contains(c);
     let shown = visible(text);

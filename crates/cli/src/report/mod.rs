@@ -208,7 +208,7 @@ pub enum RootProblem {
     Failed { url: Box<str>, reason: BrokenReason },
     /// robots.txt disallows it.
     Disallowed { url: Box<str> },
-    /// It is on a private network or a blocked port.
+    /// The crawler refused to request it, for example because of a blocked port.
     Refused { url: Box<str>, reason: BrokenReason },
     /// It redirects out of scope: `to` is the root to use instead.
     OutOfScope { url: Box<str>, to: Box<str> },
