@@ -24,7 +24,7 @@ pub struct RecordState {
     pub outcome: Outcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The kind of error, if the fetch failed.
+    /// The kind of error, if the record has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -197,9 +197,9 @@ pub const SKIP_RECORD_START: &[u8] = br#"{"v":1,"type":"skip""#;
 
 /// Calls `each` with every event of a crawl directory in order, but with only the last record of each URL in a round.
 ///
-/// A URL has several records in a round if a later run queued it again. That happens to roots that failed, to URLs of hosts
-/// that stopped responding, and to pages that a program with the library did not process before it ended. While such a URL
-/// is queued, it has no record.
+/// A URL has several records in a round if a later run queued it again. That happens to roots that failed, to URLs of
+/// hosts that stopped responding, to URLs that were skipped and are in scope again, and to pages that a program with
+/// the library did not process before it ended. While such a URL is queued, it has no record.
 pub fn walk_latest(
     directory: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -296,7 +296,8 @@ fn has_depth_zero(line: &[u8]) -> bool {
 /// How the program writes the depth of a root, or of a page to which a root redirects.
 const DEPTH_ZERO: &[u8] = b"\"depth\":0,";
 
-/// Calls `each` with every record of a crawl directory, in order.
+/// Calls `each` with the records of all rounds, in order. If a URL has several records in a round, only the last one is
+/// passed.
 pub fn lines(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<(), ReadError>) -> Result<CrawlFile, ReadError> {
     walk_latest(directory, |event| match event {
         // The marker of a skipped URL is not a record for users.
@@ -322,7 +323,8 @@ pub fn take_latest_pages(
     latest(directory, |record| if record.is_page() { each(record) } else { Ok(()) })
 }
 
-/// Calls `each` with all records of the latest round, also those of robots.txt files, sitemaps and runs.
+/// Calls `each` with the records of the latest round, also those of robots.txt files, sitemaps and runs, and the
+/// markers of skipped URLs. If a URL has several records, only the last one is passed.
 pub fn latest(
     directory: &Path,
     mut each: impl FnMut(StoredRecord) -> Result<(), ReadError>,

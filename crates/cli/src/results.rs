@@ -60,8 +60,9 @@ fn store_error(location: &Path, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::new(StoreErrorKind::File, format!("{}: {error}", redacted_place(location)))
 }
 
-/// Calls `each` with the events of all rounds of a fleet. Each round is presented as one run, with one first and one last
-/// record. Segments contain no link events, so a `HistoryEvent::Link` is made from each record.
+/// Calls `each` with the events of all rounds of a fleet. Each round is presented as one run: its first event is a
+/// `run` record, and so is its last event if the round has ended. Segments contain no link events, so a
+/// `HistoryEvent::Link` is made from each record that settles a link.
 pub fn walk(
     location: &Path,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
@@ -114,7 +115,7 @@ pub fn walk_round(
         let end: CrawlEnd = serde_json::from_str(&end).map_err(|error| store_error(location, &error))?;
         let reason = End::from_name(&end.reason).unwrap_or(End::Interrupted);
         let elapsed = std::time::Duration::try_from_secs_f64(end.seconds).unwrap_or_default();
-        // The results of a fleet do not contain them.
+        // The results of a fleet contain neither changes nor traps.
         let (changes, traps) = (None, Vec::new());
         let last = run_lines::last(&outcomes, end.queued, bytes_wire, reason, elapsed, changes, traps);
         each(HistoryEvent::Line { line: last.strip_suffix(b"\n").unwrap_or(&last) })?;

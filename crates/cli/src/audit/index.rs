@@ -1,4 +1,5 @@
-//! [`SiteIndex`]: the facts about all pages that are needed to judge a single page. It takes a few dozen bytes per page.
+//! [`SiteIndex`]: the facts about all pages that are needed to judge a single page. Most URLs and texts are kept as
+//! hashes, to save memory.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -45,7 +46,7 @@ pub struct InsecureEdge {
     pub is_asset: bool,
 }
 
-/// Facts about all pages of the latest round. URLs and texts are represented by their hash ([`text_hash`]).
+/// Facts about all pages of the latest round. A `u64` is the hash of a URL or of a text ([`text_hash`]).
 #[derive(Debug, Default)]
 pub struct SiteIndex {
     pub pages: HashMap<u64, PageEntry>,
@@ -61,7 +62,7 @@ pub struct SiteIndex {
     pub has_sketches: bool,
     /// For each page with nearly the same text as another page: that other page.
     pub near_duplicates: HashMap<u64, u64>,
-    /// URLs that a page other than themselves links to.
+    /// URLs to which another page links.
     pub linked_urls: HashSet<u64>,
     /// Pairs of a page and a translation that it names with `hreflang`.
     pub translations: HashSet<(u64, u64)>,
@@ -78,7 +79,7 @@ pub struct SiteIndex {
     pub html_pages: u64,
     /// Sitemaps that could not be read to their end, and why.
     pub faulty_sitemaps: Vec<FaultySitemap>,
-    /// The settings of the last run; `None` if they cannot be read.
+    /// The settings of the last run whose settings are valid; `None` if there is no such run.
     pub rules: Option<Rules>,
 }
 
@@ -148,7 +149,8 @@ impl SiteIndex {
             }
             Ok(())
         })?;
-        // A missing /sitemap.xml is a fault only if a robots.txt names it. `--sitemap` requests it of other sites too.
+        // A missing /sitemap.xml is a fault only if a robots.txt names it. `--sitemap` also requests this file from
+        // sites whose robots.txt does not name it.
         let robots = &index.robots;
         index
             .faulty_sitemaps

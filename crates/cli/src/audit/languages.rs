@@ -48,7 +48,7 @@ mod tests {
     use super::is_hreflang_code;
 
     #[test]
-    fn only_codes_of_the_standards_are_valid() {
+    fn codes_of_the_standards_are_valid_and_common_mistakes_are_not() {
         for code in ["en", "EN-gb", "de-AT", "zh-Hant", "zh-Hant-TW", "es-419", "x-default", "yue", "uk-UA"] {
             assert!(is_hreflang_code(code), "{code}");
         }

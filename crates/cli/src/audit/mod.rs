@@ -1,7 +1,7 @@
 //! Findings about a crawled site, judged from the records of a crawl directory.
 //!
-//! The records are read twice: first to collect facts about all pages ([`index`]), then to judge each page. If the records
-//! do not contain what a finding depends on, the finding is listed as not judged, with the reason.
+//! An audit has two steps: the first collects facts about all pages ([`index`]), the second judges each page. If the
+//! records do not contain what a finding depends on, the finding is listed as not judged, with the reason.
 
 pub mod catalogue;
 mod index;
@@ -294,7 +294,7 @@ impl Judge<'_> {
         }
         let url_hash = text_hash(url);
         if self.index.near_duplicates.contains_key(&url_hash) {
-            // Each listed page may name one other page.
+            // At most `max_listed` pages are listed, and each names one other page.
             if self.near_duplicate_urls.len() < self.options.max_listed.saturating_mul(2) {
                 self.near_duplicate_urls.insert(url_hash, url.to_owned());
             }
@@ -304,9 +304,9 @@ impl Judge<'_> {
             if !languages::is_hreflang_code(code) {
                 self.add_finding(FindingId::HreflangCode, url, code.as_str());
             }
-            let is_known = self.index.get(target).is_some_and(|entry| entry.is_ok);
+            let is_fetched = self.index.get(target).is_some_and(|entry| entry.is_ok);
             let has_return_link = self.index.translations.contains(&(text_hash(target), text_hash(url)));
-            if is_known && target != url && !has_return_link {
+            if is_fetched && target != url && !has_return_link {
                 self.add_finding(FindingId::HreflangNoReturn, url, format!("{code}: {target}"));
             }
         }

@@ -68,11 +68,11 @@ mod tests {
         let near = pairs(sketches.collect());
         let mut found: Vec<u64> = near.keys().copied().collect();
         found.sort_unstable();
-        assert_eq!(found, [0, 1, 2], "two digits, the same body, and another text are not near");
+        assert_eq!(found, [0, 1, 2], "two different digits, the same body, or another text: not near");
     }
 
     #[test]
-    fn pages_with_the_same_fingerprint_are_compared_in_linear_time() {
+    fn all_of_many_pages_with_the_same_fingerprint_are_near() {
         let sketches = (0..200_000).map(|url| TextSketch { min_hash: MinHash(7), body: url, url });
         assert_eq!(pairs(sketches.collect()).len(), 200_000);
     }

@@ -38,7 +38,7 @@ pub struct AuditArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Show only these findings, separated by commas, with all their pages
+    /// Show only these findings, separated by commas
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Exit with code 3 if one of these findings is present; separated by commas

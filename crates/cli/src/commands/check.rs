@@ -209,7 +209,7 @@ fn check(
     let remote = folders.as_ref().map(FolderCheck::remote_targets).unwrap_or_default();
     let mut report = CheckReport::default();
     if targets.sites.is_empty() && !targets.reads_list && remote.is_empty() {
-        // No network request is needed.
+        // No network request is needed, so there are no faults of remote targets.
         if let Some(folders) = folders {
             report.merge(folders.finish(&Default::default()));
         }

@@ -89,8 +89,8 @@ fn remove(directory: &Path) {
     let _ = std::fs::remove_dir(directory.join(SOCKET_FOLDER));
 }
 
-/// Calls `use_path` with `path`, or, if it is too long for a socket address, with a short path to the same file through
-/// the file descriptor of its folder.
+/// Calls `use_path` with `path`. If `path` is too long for a socket address, calls it with a short path to the same
+/// file, through the file descriptor of the folder.
 fn with_short_path<T>(path: &Path, use_path: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= MAX_PATH {
         return use_path(path);

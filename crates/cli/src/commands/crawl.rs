@@ -33,7 +33,8 @@ use argiope_core::output::escape;
 /// Exit code: no root led to a page.
 const NO_ROOT: u8 = 4;
 
-/// The error if `--fail-on new-broken` has nothing to compare with. Without it, such a command would never exit with 3.
+/// The error if `--fail-on new-broken` has nothing to compare with. Without this error, such a command would run and
+/// never exit with 3.
 pub(super) const NO_EARLIER_ROUND: &str =
     "--fail-on new-broken compares with an earlier round, and there is none; add --recrawl, which begins a new round";
 
@@ -119,7 +120,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             let pages = wording::plural(pages, "page");
             let hint = "use --recrawl to check for changes, or --fresh to start over";
             print_line(messages, &format!("{}: this crawl is finished, with {pages}; {hint}", path.display()));
-            // The settings of this run differ from the stored ones.
+            // Stores the settings of this run if they differ from the stored ones.
             if directory.has_changes {
                 directory.commit()?;
             }
@@ -176,7 +177,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
 pub(super) struct CrawlParts<'a, F> {
     pub frontier: F,
     pub target: OutputTarget,
-    /// Receives records after they are durable, if `--jsonl` does not name a regular file.
+    /// Receives records after they are durable, unless the writer thread writes the file of `--jsonl`.
     pub output: Option<RecordStream>,
     /// The crawl directory, which also receives the report. `None` for a crawl in memory or in a fleet.
     pub directory: Option<&'a Path>,
@@ -274,7 +275,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
             let line = drain_line(drain_control.in_flight(), is_resumable);
             live.print_line(if json { json_log::message("note", &line) } else { line });
         }
-        // An error means that the crawl has ended.
+        // The result is `false` if the crawl has ended.
         let _ = drain_control.send(KeeperMessage::Stop(End::Interrupted));
     };
     let (status_source, weak_live) = (handle.clone(), Arc::downgrade(&live));
@@ -412,7 +413,8 @@ fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrup
     state_code(messages, report)
 }
 
-/// The exit code for the state of a crawl. Prints the reason for a code other than 0, even with `--quiet`.
+/// The exit code for the state of a crawl. Prints why the code is 4. With `--quiet`, also prints the broken links for
+/// which the code is 3, because no report is printed.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if !report.has_root_page && report.queued == 0 {
         let is_disallowed = |problem: &RootProblem| matches!(problem, RootProblem::Disallowed { .. });

@@ -13,10 +13,10 @@ use argiope_runtime::status;
 
 use super::source;
 
-/// How long the live view waits for a status. The time is short because the keeper may be waiting for the writer, and the
-/// writer for the live view.
+/// How long the live view and the handler of SIGUSR1 wait for a status. The time is short because the keeper may be
+/// waiting for the writer, and the writer for the live view.
 const LIVE_VIEW_TIMEOUT: Duration = Duration::from_millis(50);
-/// How long all other threads wait for a response of the keeper.
+/// How long all other requests wait for a response of the keeper.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Memory and disk usage are measured at most once in this time.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);

@@ -212,7 +212,7 @@ struct DiffSummary {
     unvisited: u64,
 }
 
-/// Writes a value as JSON, with characters escaped that control a terminal.
+/// Writes a value as JSON. Characters that control a terminal are escaped.
 fn write_escaped_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     write_json(&mut bytes, value)?;

@@ -386,7 +386,7 @@ fn print_introduction(comparison: &EngineComparison) -> Result<(), String> {
 
 const EXPLANATION: &str = "
 time           from the first request to the last response; the ideal is the lower bound given by the servers' delays.
-               With unknown delays: a crawler without any cost, whose last responses arrive while it has no more requests
+               With unknown delays: the time of a crawler without any cost, which learns a delay only with the response
 CPU a page     user and system time of the whole crawler, divided by its pages
 memory a fetch memory of one more fetch in flight, measured with up to 2,000 fetches that wait for silent hosts
 switches       context switches: a thread started to wait, or the kernel ran another thread in its place

@@ -131,8 +131,8 @@ fn state(state: &UrlState) -> String {
     }
 }
 
-/// The URLs to which the redirects of the URL lead, and whether they form a loop. `None` for a single redirect, which the
-/// state of the URL already names.
+/// The URLs to which the redirects of the URL lead, and whether they form a loop. `None` without a redirect, and for a
+/// single redirect that is not a loop: the state of the URL already names its target.
 fn redirects(path: &RedirectPath) -> Option<String> {
     let urls: Vec<_> = path.urls.iter().map(|url| visible(url)).collect();
     match &path.back_to {

@@ -58,9 +58,10 @@ pub struct Times {
     pub total: Option<Duration>,
 }
 
-/// Fetches one URL as a crawl would, and prints the exchange.
+/// Fetches one URL as a crawl would, and prints its exchanges.
 pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
-    // One request for this URL: no robots.txt, no sitemap, no links, no retry.
+    // Only this URL is requested: no robots.txt, no sitemap, no links, no retry. If it has no scheme, https is tried,
+    // then http.
     config.scope = ScopeKind::Page;
     config.robots = RobotsPolicy::Ignore;
     config.max_tries = 1;

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_written_to_a_new_file_and_an_existing_file_is_refused() {
+    fn records_are_written_to_a_new_file_and_a_file_with_content_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pages.jsonl");
         let mut output = RecordStream::open(&path).unwrap();

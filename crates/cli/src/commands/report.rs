@@ -294,7 +294,7 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     text
 }
 
-/// A path quoted for a shell.
+/// A path, quoted for a shell if it needs quotes.
 fn shell_word(text: &str) -> String {
     let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./~@%+=:,".contains(c);
     let shown = visible(text);
@@ -492,7 +492,7 @@ fn append_cuts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     append_omitted_entries(text, report.cuts.len() as u64, report.cuts.len().min(max_entries));
 }
 
-/// Hosts that responded first and could not be reached later.
+/// Hosts that have responded, and could not be reached for at least one URL.
 fn append_lost_hosts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     let hosts: Vec<(&str, &HostTotals)> = report.lost_hosts().collect();
     if hosts.is_empty() {

@@ -65,7 +65,7 @@ fn a_page_line_has_status_type_charset_size_and_link_counts() {
 }
 
 #[test]
-fn a_report_has_all_its_sections() {
+fn a_report_has_the_sections_for_which_there_are_entries() {
     let mut report = CrawlReport::default();
     let nxdomain = Failure::new(ErrorKind::DnsNxdomain, "no such host");
     let pages = ["https://example.com/", "https://example.com/a"];

@@ -1,7 +1,7 @@
 //! [`VisitReporter`]: prints the record and the log line of every finished visit, and builds the report.
 //!
-//! Visits arrive here after their records are durable. If records go to a regular file, the writer thread has written them
-//! there, and the reporter does not print them.
+//! Visits arrive here after their records are durable. If a crawl with a crawl directory writes its records to a
+//! regular file, the writer thread has written them there, and the reporter does not print them.
 //!
 //! Invariant: if a record cannot be printed, all later records are dropped and the crawl is stopped. A gap within the
 //! records would be worse than an early end.
@@ -149,12 +149,13 @@ mod tests {
         let live = Arc::new(LiveView::start(View::None, Status::default).unwrap());
         let fault_count = Arc::clone(fault_count);
         let output = RecordStream::open(path).unwrap();
+        let keeps_links = true;
         VisitReporter::new(
             Arc::new(config.compile(ANY_FINGERPRINT_KEY).unwrap()),
             Some(output),
             Verbosity::default(),
             live,
-            true,
+            keeps_links,
             move || {
                 fault_count.fetch_add(1, Ordering::SeqCst);
             },

@@ -248,8 +248,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Follows the redirect of a record as far as the crawl knows it. The results of many machines have no index, so
-    /// only the first redirect is known there.
+    /// Follows the redirect of a record as far as the crawl knows it. The path is empty for the results of a fleet,
+    /// which have no index.
     fn redirects(&mut self, url: &str, record: &StoredRecord) -> Result<RedirectPath, ReadError> {
         let mut path = RedirectPath::default();
         let (Self::Directory(tracer), Some(mut next)) = (self, record.redirect.clone()) else { return Ok(path) };

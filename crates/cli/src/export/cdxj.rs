@@ -35,7 +35,7 @@ struct Entry<'a> {
     filename: &'a str,
 }
 
-/// Writes one line per response in the archive.
+/// Writes one line per archived response to a plain GET request.
 pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     // Fails with a message for the user if the crawl has no archive.
     ArchivedPages::open(directory)?;

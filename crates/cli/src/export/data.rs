@@ -110,7 +110,9 @@ fn extract(
         return Ok(None);
     }
     let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };
-    let data = rules.read(&page.text(), &page.url, page.charset, &mut rules.tally()).data;
+    // How often each field matched is not needed here.
+    let mut tally = rules.tally();
+    let data = rules.read(&page.text(), &page.url, page.charset, &mut tally).data;
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 

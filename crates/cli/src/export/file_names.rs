@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_differ_on_file_systems_that_ignore_case() {
+    fn names_are_valid_on_windows_and_differ_if_case_is_ignored() {
         let all = names(&["http://h/A", "http://h/a", "http://h/CON", "http://h/a%2Fb", "http://h/x./y"], Some("html"));
         assert_eq!(all[0], "h/A.html");
         assert!(all[1].starts_with("h/a~") && all[1].ends_with(".html"), "{all:?}");

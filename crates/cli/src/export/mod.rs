@@ -51,7 +51,7 @@ pub fn unarchived_pages(directory: &Path) -> Result<u64, ReadError> {
     Ok(count)
 }
 
-/// Writes all records unchanged: runs, pages, robots.txt and sitemaps.
+/// Writes the records of all rounds unchanged: runs, pages, robots.txt and sitemaps.
 pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     records::lines(directory, |line| {
         out.write_all(line)?;
@@ -60,7 +60,7 @@ pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     Ok(out.flush()?)
 }
 
-/// Writes all records, with the data of pages extracted from the archive now.
+/// Like [`jsonl`], with the data of pages extracted from the archive now.
 pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut archive = archived::ArchivedPages::open(directory)?;
     records::lines(directory, |line| {

@@ -54,7 +54,7 @@ pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Re
         return Ok(());
     }
     let Some(file) = file else {
-        let why = format!("a sitemap of this crawl takes {parts} files: name the first with -o FILE");
+        let why = format!("a sitemap of this crawl takes {parts} files and an index: name the index with -o FILE");
         return Err(ReadError::Refused(why));
     };
     // The index needs absolute URLs. They assume that the files are published at the origin of the first page.

@@ -74,7 +74,7 @@ pub const FETCH: CommandHelp = CommandHelp {
         "markdown",
         "help",
     ],
-    // One request is sent: to the URL that the user gives, which may be in a private network.
+    // Only the URL that the user gives is requested, once. It may be in a private network.
     unused: &[
         "robots",
         "no_robots",
@@ -216,7 +216,7 @@ mod tests {
 
     /// `fetch` and `robots` follow no links, and `robots` looks up the name that `--agent` gives.
     #[test]
-    fn the_help_of_a_command_says_what_a_flag_does_there() {
+    fn the_help_of_fetch_and_robots_has_no_text_that_is_true_only_for_crawl() {
         let mut command = crate::flags::command();
         for name in ["fetch", "robots"] {
             let help = command.find_subcommand_mut(name).unwrap().render_long_help().to_string();

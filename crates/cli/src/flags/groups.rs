@@ -3,7 +3,8 @@
 //!
 //! The first paragraph of a flag's documentation is its text in `-h`; `--help` shows all of it.
 //!
-//! Invariant: every flag sets the configuration key of the same name; validation happens in [`Config::compile`].
+//! Invariant: every flag except `--config` sets the configuration key of the same name; validation happens in
+//! [`Config::compile`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

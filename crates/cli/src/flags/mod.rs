@@ -174,7 +174,7 @@ impl CrawlArgs {
     mut_args = |arg| command_help::FETCH.adapt(arg)
 )]
 pub struct FetchArgs {
-    /// The URL to fetch; https if it has no scheme
+    /// The URL to fetch; without a scheme, https is tried, then http
     #[arg(value_name = "URL")]
     url: String,
     #[command(flatten)]
@@ -248,7 +248,7 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// Parses the command line. clap prints usage errors, `--help` and `--version`.
+/// Parses the command line. The error also stands for `--help` and `--version`; it contains the text to print.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(crawl) = parse_crawl_only(&arguments) {
@@ -259,7 +259,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments,
 }
 
 /// Parses a `crawl` command line. Does not build the parsers of the other commands, which takes longer than the rest of the
-/// start-up. Returns `None` for other commands, and for help and errors, which the full parser prints.
+/// start-up. Returns `None` for other commands, and for help and errors, which need the full parser.
 fn parse_crawl_only(arguments: &[OsString]) -> Option<CrawlArgs> {
     let arguments = arguments.get(1..).filter(|rest| rest.first().is_some_and(|first| first == "crawl"))?;
     let matches = CrawlArgs::augment_args(clap::Command::new("crawl")).try_get_matches_from(arguments).ok()?;
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn subcommands_parse_their_documented_arguments() {
+    fn explain_robots_export_and_report_parse_their_arguments() {
         let explain: ExplainArgs = parse_args(&["d.crawl", "https://h/"]).unwrap();
         assert_eq!((explain.directory.to_str(), explain.url.as_str()), (Some("d.crawl"), "https://h/"));
         let robots: RobotsArgs = parse_args(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listed_keys_are_the_serialized_fields() {
+    fn the_listed_keys_of_messages_are_the_serialized_fields() {
         let written = serde_json::to_value(custom_settings().messages).unwrap();
         let mut keys: Vec<&str> = written.as_object().unwrap().keys().map(String::as_str).collect();
         let mut listed = MessageSettings::KEYS;

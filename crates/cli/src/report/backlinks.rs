@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_urls_stay_within_their_limits() {
+    fn no_link_or_page_is_added_beyond_the_limit_of_links() {
         let mut backlinks = Backlinks::default();
         backlinks.add("http://h/1", 0..2 * MAX_LINKS as u64);
         backlinks.add("http://h/2", [1]);

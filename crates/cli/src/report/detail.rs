@@ -119,7 +119,7 @@ pub fn each_group(page: &PageSummary<'_>, link_depth: u32, scratch: &mut String,
     }
 }
 
-/// Whether this can be the name of a group. Kinds, outcomes and errors are checked; other values are not.
+/// Whether this can be the name of a group. The part after a colon is checked only for outcomes and errors.
 pub fn is_group(name: &str) -> bool {
     match name.split_once(':') {
         None => matches!(name, "broken" | "truncated"),

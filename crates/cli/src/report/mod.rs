@@ -1,7 +1,7 @@
 //! [`CrawlReport`]: the results of a crawl, gathered page by page.
 //!
-//! Invariant: memory use is bounded, independent of the length of the crawl. Counts are exact; lists are capped and
-//! report how many entries they omit.
+//! Invariant: memory use is bounded, independent of the length of the crawl. Lists are capped. Counts are exact, except
+//! those of duplicates and media types: beyond a limit, new bodies and new types are not counted.
 
 mod backlinks;
 mod changes;
@@ -184,7 +184,7 @@ impl BrokenLink {
     }
 }
 
-/// The URLs that failed for one reason.
+/// The URLs with one kind of error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureGroup {
     pub count: u64,
@@ -208,7 +208,7 @@ pub enum RootProblem {
     Failed { url: Box<str>, reason: BrokenReason },
     /// robots.txt disallows it.
     Disallowed { url: Box<str> },
-    /// It is on a private network or a blocked port.
+    /// The crawler refused to request it, for example because of a blocked port.
     Refused { url: Box<str>, reason: BrokenReason },
     /// It redirects out of scope: `to` is the root to use instead.
     OutOfScope { url: Box<str>, to: Box<str> },
@@ -232,7 +232,7 @@ pub struct HostTotals {
 }
 
 impl HostTotals {
-    /// Whether the host responded first and could not be reached later.
+    /// Whether the host has responded, and could not be reached for at least one URL.
     pub fn stopped_responding(&self) -> bool {
         self.has_responded && self.was_lost
     }
@@ -247,7 +247,7 @@ pub struct CrawlReport {
     pub statuses: BTreeMap<u16, u64>,
     /// Statuses by outcome. A status may occur with several outcomes: 304, for example, may be an error.
     pub outcome_statuses: BTreeMap<(Outcome, u16), u64>,
-    /// Reasons of failed and refused URLs.
+    /// The URLs with an error, by the kind of the error.
     pub failures: BTreeMap<ErrorKind, FailureGroup>,
     /// Pages with an incomplete body.
     pub truncated: u64,
@@ -456,7 +456,7 @@ impl CrawlReport {
         }
     }
 
-    /// The hosts that responded first and could not be reached later.
+    /// The hosts that have responded, and could not be reached for at least one URL.
     pub fn lost_hosts(&self) -> impl Iterator<Item = (&str, &HostTotals)> {
         self.hosts.iter().filter(|(_, totals)| totals.stopped_responding()).map(|(host, totals)| (&**host, totals))
     }

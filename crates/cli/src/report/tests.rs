@@ -92,7 +92,7 @@ fn lists_are_limited_and_counts_are_not() {
 }
 
 #[test]
-fn roots_that_gave_no_page_are_listed_with_the_reason() {
+fn roots_with_a_problem_are_listed_with_the_reason() {
     let mut report = CrawlReport::default();
     let root = |url| PageSummary { is_root: true, via: None, ..page(url) };
     let dead = Failure::new(ErrorKind::DnsNxdomain, "no such name");

@@ -1,7 +1,7 @@
 //! `--log-json`: messages on standard error as JSON, one object per line.
 //!
 //! Invariant: a line is one JSON object whose field `log` names its kind. A line contains only printable characters; control
-//! characters are written as `\\u` escapes.
+//! characters are written as `\u` escapes.
 
 use crate::report::{CrawlReport, PageSummary};
 use argiope_core::Outcome;

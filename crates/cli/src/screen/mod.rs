@@ -1,4 +1,4 @@
-//! What a user sees while a crawl runs: the live view, plain progress lines, JSON log lines, and the wording of numbers,
+//! What a user sees while a command runs: the live view, progress lines, JSON log lines, and the wording of numbers,
 //! outcomes and failures.
 
 pub mod json_log;

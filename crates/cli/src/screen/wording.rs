@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_one_decimal_digit() {
+    fn sizes_from_one_kilobyte_on_have_one_decimal_digit() {
         for (number, text) in [
             (0, "0 B"),
             (999, "999 B"),

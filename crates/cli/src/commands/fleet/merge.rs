@@ -31,7 +31,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
   argiope merge /mnt/shared/example example.crawl
   argiope merge s3://bucket/example example.crawl
 
-If it is interrupted, remove the directory and run the same command again.")]
+If it is interrupted, run the same command again.")]
 pub struct MergeArgs {
     /// The folder with the results, or s3://BUCKET/PREFIX
     #[arg(value_name = "PREFIX")]

@@ -122,7 +122,7 @@ pub enum FleetCommandError {
     /// The store does not respond now; a later attempt may succeed.
     Unreachable(String),
     Usage(String),
-    /// A signal ended the process, which has this exit code.
+    /// A signal interrupted the command. The process exits with this code.
     Interrupted(u8),
 }
 

@@ -181,8 +181,8 @@ impl Participant<'_> {
         }
     }
 
-    /// Runs the session with the number `session`, and stores this number in `sessions` once the session starts. Before that,
-    /// queues the URLs of the round if no process has queued them.
+    /// Queues the URLs of the round if no process has queued them. Then runs the session with the number `session`, and
+    /// stores this number in `sessions` when the session starts.
     fn run_session(
         &self,
         segments: SegmentStore,

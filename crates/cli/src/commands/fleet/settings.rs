@@ -15,10 +15,9 @@ use crate::flags::settings::{CommandSettings, crawl_settings_of_stored};
 /// How long a process without roots waits until another process creates the crawl.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Settings that each process chooses for itself, and those that are compared separately (`roots`, `out`, `max-pages`). All
+/// Settings that each process chooses for itself, and those that [`join_settings`] compares (`out`, `max-pages`). All
 /// others are those of the first process.
 const LOCAL_SETTINGS: &[&str] = &[
-    "roots",
     "out",
     "concurrency",
     "header",
@@ -161,10 +160,10 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
     })
 }
 
-/// The settings as JSON, without the [`LOCAL_SETTINGS`], but with the roots.
+/// The settings as JSON, without the [`LOCAL_SETTINGS`].
 fn shared_part(config: &Config) -> Map<String, Value> {
     let mut settings = all_settings(config);
-    settings.retain(|key, _| key == "roots" || !LOCAL_SETTINGS.contains(&key.as_str()));
+    settings.retain(|key, _| !LOCAL_SETTINGS.contains(&key.as_str()));
     settings
 }
 
