@@ -99,9 +99,9 @@ impl FolderCheck<'_> {
         report
     }
 
-    /// The fault that follows from the verdict on a reference, with the name of the target and the data for a suggestion.
-    /// `source` is the index in `FolderCheck::sources` for the document that contains the reference. `None` if there is no
-    /// fault, if the target is remote, or if the document with the element was not read yet.
+    /// The fault that follows from the verdict on a reference, with the name of the target and the data for a
+    /// suggestion. `source` is the index in `FolderCheck::sources` for the document that contains the reference. `None`
+    /// if there is no fault, if the target is remote, or if the document with the element was not read yet.
     pub(super) fn fault_of(
         &self,
         verdict: ReferenceVerdict<'_>,
