@@ -31,7 +31,7 @@ impl CommitWriter {
                 let started = Instant::now();
                 log.write(&batch)?;
                 longest = longest.max(started.elapsed());
-                // At the end, the receiver is dropped before the last batch is acknowledged.
+                // The receiver is gone if the caller has ended because of an error.
                 let _ = acknowledge.send(batch.without_portion());
             }
             Ok(longest)

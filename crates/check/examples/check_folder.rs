@@ -9,7 +9,8 @@ fn main() -> std::io::Result<()> {
     let folders: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let options = CheckOptions { external: false, ..CheckOptions::default() };
     let report = FolderCheck::scan(&folders, &options, &CheckProgress::default())?.finish(&RemoteFaults::default());
-    print!("{}", output::text(&report, false));
+    let coloured = false;
+    print!("{}", output::text(&report, coloured));
     println!("{}", output::summary_line(&report.summary));
     Ok(())
 }

@@ -17,7 +17,8 @@ pub struct CheckOptions {
     pub assets: bool,
     /// References to skip. Matched against both the reference as written and its resolved URL.
     pub ignore: RegexSet,
-    /// The folder to which references with a leading `/` are relative. `None` means the checked folder.
+    /// The folder to which references with a leading `/` are relative. `None` means the checked folder, or the current
+    /// folder if a single file is checked.
     pub root_dir: Option<PathBuf>,
     /// The public URL of the root folder.
     pub base_url: Option<Url>,

@@ -373,7 +373,7 @@ fn compare(folder: &str) {
     if report.summary.links == counts.values().sum::<u64>() {
         return;
     }
-    // The totals differ: find a page on which the check and the oracle count different references.
+    // The totals differ: find a page on which the check and the oracle count a different number of references.
     for (folder, count) in counts {
         let pages = std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path());
         let pages: Vec<PathBuf> = pages.filter(|path| path.is_file() && is_page(path)).collect();

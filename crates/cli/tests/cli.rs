@@ -60,7 +60,7 @@ fn the_help_command_shows_the_help_of_a_command() {
 }
 
 #[test]
-fn man_pages_are_written_for_every_command() {
+fn man_pages_are_printed_or_written_to_a_folder() {
     let page = argiope(&["man"]);
     assert!(page.status.success() && text(&page.stdout).contains(".TH argiope 1"), "{}", text(&page.stdout));
     let folder = tempfile::tempdir().expect("a folder");
@@ -98,7 +98,7 @@ fn the_version_names_the_public_suffix_list_that_is_built_in() {
 }
 
 #[test]
-fn completions_are_printed_for_each_shell() {
+fn completions_are_printed_for_bash_zsh_and_fish() {
     for (shell, marker) in [("bash", "complete -F"), ("zsh", "#compdef argiope"), ("fish", "complete -c argiope")] {
         let output = argiope(&["completions", shell]);
         assert!(output.status.success(), "{shell}");
@@ -253,7 +253,7 @@ fn a_root_that_is_the_name_of_a_file_is_refused() {
 }
 
 #[test]
-fn a_long_line_of_an_input_file_is_not_repeated() {
+fn a_long_line_of_an_input_file_is_shortened_in_the_message() {
     let folder = tempfile::tempdir().expect("a folder");
     let roots = folder.path().join("roots.txt");
     std::fs::write(&roots, format!("http://h/{}\n", "a".repeat(10_000_000))).expect("a file");

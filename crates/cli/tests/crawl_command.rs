@@ -175,7 +175,7 @@ fn an_interrupt_drains_the_crawl_and_prints_the_report() {
 }
 
 #[test]
-fn a_second_interrupt_ends_the_process_at_once() {
+fn a_second_signal_ends_the_process_at_once() {
     let site = site("127.6.0.9").page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
     let web = serve(site);

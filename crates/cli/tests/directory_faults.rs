@@ -64,7 +64,7 @@ fn a_full_standard_output_stops_the_crawl_and_no_page_is_lost() {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("standard output cannot be written"), "{stderr}");
-    // Records that could not be printed are in the directory; the remaining pages are fetched now, each once.
+    // Records that could not be printed are in the directory. The remaining pages are fetched now.
     fixture.succeed(&[]);
     assert_eq!(practice.requests().len(), practice.expected.len());
     let requests = practice.web.requests();
@@ -163,7 +163,8 @@ fn a_read_only_crawl_directory_is_refused_with_its_name() {
 /// Writes a snapshot, because such a short crawl does not write one by itself.
 fn take_snapshot(directory: &Path) {
     let settings = disk::history(directory, |_| Ok::<(), argiope_core::StoreError>(())).expect("a history").settings;
-    let mut opened = disk::open(directory, &settings, usize::MAX).expect("opens");
+    let memory_limit = usize::MAX;
+    let mut opened = disk::open(directory, &settings, memory_limit).expect("opens");
     // Never during a run, but at its end after any growth of the log, in one portion.
     opened.frontier.set_snapshots(u64::MAX, 0, 1 << 20);
     let batch = opened.frontier.commit_at_end(&[]).expect("commits").expect("a snapshot");

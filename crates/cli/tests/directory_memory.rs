@@ -1,6 +1,7 @@
 //! `--max-memory`: many URLs in little memory, as measured by the kernel.
 //!
-//! By default, the site has a few hundred thousand URLs; with `ARGIOPE_LONG=1`, ten million in 256 MB.
+//! By default, more than a hundred thousand URLs are queued within 64 MB; with `ARGIOPE_LONG=1`, more than nine million
+//! within 256 MB.
 
 #![allow(clippy::print_stderr, reason = "prints what was measured")]
 
@@ -18,11 +19,12 @@ fn peak_memory(pid: u32) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
 }
 
-/// Four hosts with this number of pages each, and of links per page. Nearly all links lead to different pages.
+/// Four hosts with `pages` pages each and `links` links per page. Nearly all links lead to different pages.
 fn serve(pages: u32, links: u32) -> (argiope_practice::RunningWeb, String) {
     let site = Site::http("0.0.0.0:0").expect("a port");
     let plan = GraphPlan { hosts: 4, pages, links, cross: 100, size: 1_000, ..GraphPlan::default() };
-    let graph = Arc::new(Graph::new(plan, site.address().port(), false));
+    let has_tls = false;
+    let graph = Arc::new(Graph::new(plan, site.address().port(), has_tls));
     let root = graph.roots().map(|id| graph.url(id)).next().expect("a root");
     (PracticeWeb::new().without_request_log().site(site.graph(&graph)).start().expect("a server"), root)
 }

@@ -27,7 +27,7 @@ fn changes(report: &str) -> [(&'static str, u64); 4] {
 }
 
 #[test]
-fn only_changed_pages_are_fetched_and_the_report_lists_the_changes() {
+fn requests_are_conditional_and_the_report_counts_the_changes() {
     let hub = |links: &[&str]| Response::links(links.iter().copied());
     let before = ["/same", "/dated", "/changed", "/gone", "/moved", "/missing"];
     let site = Site::http("127.0.0.1:0").expect("a port").robots("");

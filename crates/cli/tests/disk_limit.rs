@@ -1,4 +1,4 @@
-//! `--max-disk`: the crawl ends before its directory exceeds the limit, and resumes with a higher limit.
+//! `--max-disk`: the crawl ends when its directory reaches the limit, and resumes with a higher limit.
 
 mod durable_kit;
 

@@ -1,4 +1,4 @@
-//! Exports of a crawl in every format, read by other programs.
+//! Exports of a crawl: records, tables, link graphs and sitemaps. Other programs read some of them.
 
 mod readers;
 
@@ -86,7 +86,7 @@ fn the_report_names_orphans() {
 }
 
 #[test]
-fn every_export_format_has_the_same_pages_and_links() {
+fn exports_have_the_pages_and_links_of_the_crawl() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c");

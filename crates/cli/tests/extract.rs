@@ -248,7 +248,7 @@ fn hostile_pages_are_recorded_with_the_limit_they_reached() {
 }
 
 #[test]
-fn a_missing_directory_is_reported_for_every_format() {
+fn a_missing_directory_is_reported_by_exports() {
     for format in ["csv", "markdown", "text", "site"] {
         let folder = tempfile::tempdir().expect("a folder");
         let (missing, out) = (folder.path().join("missing.crawl"), folder.path().join("out/"));

@@ -9,6 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// The frontier may use any amount of memory.
+const NO_MEMORY_LIMIT: usize = usize::MAX;
+
 const FILES: [&str; 4] = ["crawl.json", "snapshot", "pages.jsonl", "log/000001.log"];
 
 /// Copies the crawl directory, because tests change it.
@@ -52,7 +55,7 @@ fn a_directory_of_format_1_is_resumed() {
             fs::remove_file(folder.path().join("snapshot")).expect("removes");
         }
         let settings = disk::history(folder.path(), |_| Ok::<(), StoreError>(())).expect("a history").settings;
-        let opened = disk::open(folder.path(), &settings, usize::MAX).expect("opens");
+        let opened = disk::open(folder.path(), &settings, NO_MEMORY_LIMIT).expect("opens");
         assert!(opened.resumed && opened.messages.is_empty(), "{:?}", opened.messages);
         let mut frontier = opened.frontier;
         let counts = frontier.counts();
@@ -68,7 +71,7 @@ fn a_directory_of_format_1_is_resumed() {
         let json = fs::read_to_string(folder.path().join("crawl.json")).expect("reads");
         assert!(json.contains("\"format\": 2,"), "{json}");
         drop((frontier, opened.writer, opened.lock));
-        let again = disk::open(folder.path(), &settings, usize::MAX).expect("opens again");
+        let again = disk::open(folder.path(), &settings, NO_MEMORY_LIMIT).expect("opens again");
         assert_eq!(again.frontier.counts().known, 6);
     }
 }

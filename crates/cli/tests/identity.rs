@@ -126,7 +126,7 @@ fn secrets_are_sent_but_not_written_to_any_output() {
 }
 
 #[test]
-fn a_root_with_a_password_is_refused_without_repeating_it() {
+fn settings_with_a_password_are_refused_without_repeating_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for arguments in [
         &["crawl", "http://me:secret@127.6.1.4/"][..],

@@ -1,4 +1,4 @@
-//! A crawl that is killed repeatedly at random moments loses and repeats nothing, on every engine.
+//! A crawl that is killed repeatedly at random moments records every page exactly once, on every engine.
 //!
 //! The site is generated from a plan, so every expected record is known. The server counts every request. With
 //! `ARGIOPE_LONG=1` there are five hundred kills.

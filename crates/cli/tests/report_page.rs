@@ -1,4 +1,4 @@
-//! The HTML report in headless Chromium.
+//! The HTML report: its links and lists, and the page in headless Chromium.
 
 #[path = "../../dashboard/tests/dashboard/browser.rs"]
 #[allow(dead_code, reason = "the dashboard's tests use the rest")]

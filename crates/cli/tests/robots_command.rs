@@ -111,7 +111,7 @@ fn bad_input_is_refused() {
     assert!(usage_error(&["-"]).contains("<URL>"));
 }
 
-/// Malicious files are parsed quickly, and the rules that can be read are obeyed.
+/// The rules of a malicious file that can be read are obeyed.
 #[test]
 fn malicious_files_are_parsed() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -74,7 +74,7 @@ fn directives_and_metadata_of_a_page_are_recorded() {
     assert_eq!(record["hreflang"].as_object().map(serde_json::Map::len), Some(2));
 }
 
-/// Every element that can contain a URL, and whether it is followed: by default, with `--assets`, or never.
+/// Elements that can contain a URL, and whether the URL is requested: by default, with `--assets`, or never.
 #[test]
 fn pages_are_followed_and_assets_are_fetched_on_request() {
     let front = Response::html(
@@ -115,7 +115,7 @@ fn pages_are_followed_and_assets_are_fetched_on_request() {
 }
 
 #[test]
-fn xhtml_atom_and_rss_have_links_too() {
+fn xhtml_and_atom_have_links_too() {
     let xhtml =
         "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><a href='/x'/><title/><a href='/y'/></html>";
     let atom = "<feed xmlns='http://www.w3.org/2005/Atom'><link href='/z'/><entry><link href='/e'/></entry></feed>";

@@ -48,7 +48,7 @@ fn broken_links_give_exit_code_3_in_the_second_run_too() {
 
 /// The robots.txt is valid for a day, so running the command again does not help.
 #[test]
-fn a_root_that_robots_txt_disallows_is_not_to_be_tried_again() {
+fn no_second_run_is_suggested_for_a_root_that_robots_txt_disallows() {
     let folder = tempfile::tempdir().expect("a folder");
     let site = site("127.6.9.28").robots("User-agent: *\nDisallow: /\n").page("/", Response::html("here"));
     let root = site.url("/");
@@ -287,7 +287,7 @@ fn parquet_is_not_written_to_a_terminal() {
 
 /// `--fresh` would remove the crawl that `--recrawl` compares with. Exports of bodies need an archive.
 #[test]
-fn requests_that_contradict_themselves_are_refused() {
+fn contradictory_flags_and_exports_without_an_archive_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let site = site("127.6.9.8").page("/", Response::html("a page"));
     let root = site.url("/");

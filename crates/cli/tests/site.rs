@@ -27,7 +27,7 @@ fn text(path: &Path) -> &str {
 /// A GIF image of one pixel.
 const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// Two hosts with pages and the assets that they use, referenced in every possible way. Returns the root, and the second
+/// Two hosts with pages and the assets that they use, referenced in many ways. Returns the root, and the second
 /// host as a URL without path.
 fn web() -> (RunningWeb, String, String) {
     let image = || Response::bytes(PIXEL).content_type("image/gif");
@@ -93,7 +93,7 @@ fn fetched(records: &[Value], base: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn assets_are_found_in_every_kind_of_reference() {
+fn assets_are_found_in_many_kinds_of_references() {
     let (_web, root, cdn) = web();
     let folder = tempfile::tempdir().expect("a folder");
     let records = crawl(&root, &folder.path().join("c"), &[]);

@@ -26,8 +26,9 @@ fn settle(frontier: &mut DiskFrontier, title: &str) -> usize {
     let links = frontier.take(lane, 100).expect("taken");
     for link in &links {
         let mut found = LinkList::default();
-        found.push(url(0).as_str(), LinkKind::Anchor, false);
-        found.push(&format!("{}?more", link.url), LinkKind::Anchor, false);
+        let nofollow = false;
+        found.push(url(0).as_str(), LinkKind::Anchor, nofollow);
+        found.push(&format!("{}?more", link.url), LinkKind::Anchor, nofollow);
         frontier.keep_edges(&FoundEdges { source: &link.url, is_sitemap: false, links: &found, cut: 0 }).expect("kept");
         let record = format!(
             r#"{{"v":1,"type":"page","url":"{}","status":200,"outcome":"ok","depth":{},"tries":1,"content_type":"text/html","title":"{title}"}}"#,
@@ -54,8 +55,9 @@ fn argiope(arguments: &[&str], directory: &Path) -> String {
 fn a_page_that_was_fetched_again_counts_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("c.crawl");
+    let memory_limit = usize::MAX;
     {
-        let opened = disk::open(&directory, &CrawlSettings::new(), usize::MAX).expect("a directory");
+        let opened = disk::open(&directory, &CrawlSettings::new(), memory_limit).expect("a directory");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         // A root may follow ten redirects.
         let link = |page: usize| Link { depth: u32::from(page > 0), ..Link::root(url(page), 10) };
@@ -65,7 +67,7 @@ fn a_page_that_was_fetched_again_counts_once() {
     }
     // The two pages of the second time are among the four of the first time.
     for count in [4, 2] {
-        let opened = disk::open(&directory, &CrawlSettings::new(), usize::MAX).expect("a directory");
+        let opened = disk::open(&directory, &CrawlSettings::new(), memory_limit).expect("a directory");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         assert_eq!(frontier.requeue_last_pages(count).expect("queued"), count as u64);
         assert_eq!(frontier.counts().known, 6);

@@ -126,7 +126,7 @@ struct Table {
     entries: Slab<Entry>,
     /// The alarms of all entries: time and token.
     alarms: BTreeSet<(Time, usize)>,
-    /// What all engines share, such as the pool of connections with room for a job. The pool stores tokens.
+    /// The limits on connections, and the pool of connections with room for a job. The pool stores tokens.
     resources: Resources<usize>,
     /// Jobs without a visit yet.
     in_flight: usize,
@@ -171,8 +171,8 @@ impl Table {
                 Ok(()) => return self.drive(token, Cause::Direct),
                 Err(refused) => job = refused,
             }
-            // The session refused the job: it has another origin, it has no room, or it was closed. Close it unless
-            // other jobs still use it.
+            // The session refused the job: the job has another origin, or the session has no room or has just closed.
+            // Close the connection unless other jobs still use it.
             if open.session.is_idle() || open.session.slot().is_none() {
                 self.remove(token);
             }

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn immediate_stop_overrides_drain() {
+    fn drain_does_not_replace_an_immediate_stop() {
         let job_queue = JobQueue::<u8>::new();
         job_queue.stop(StopMode::Now);
         job_queue.stop(StopMode::Drain);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_interrupts_the_current_or_the_next_wait_once() {
+    fn a_waker_interrupts_the_current_or_the_next_wait() {
         let mut poller = Poller::new().unwrap();
         let waker = poller.waker();
         waker.wake();

@@ -129,9 +129,9 @@ mod tests {
         // Used again: it is the most recent one now.
         assert_eq!(pool.remove(slot(0)), Some(0));
         assert_eq!(pool.insert(slot(0), 0), None);
-        assert_eq!(pool.next_to_evict(|entry| *entry != 1), Some(slot(2)));
+        assert_eq!(pool.next_to_evict(|entry| *entry != 1), Some(slot(2)), "an entry that must stay is skipped");
         assert_eq!(pool.remove(slot(2)), Some(2));
-        assert_eq!(pool.next_to_evict(|_| true), Some(slot(3)), "an entry that must stay is skipped");
+        assert_eq!(pool.next_to_evict(|_| true), Some(slot(3)));
         assert_eq!(pool.next_to_evict(|_| true), Some(slot(0)));
         assert_eq!(pool.next_to_evict(|_| true), Some(slot(1)), "it is checked again after the others");
         assert_eq!(pool.next_to_evict(|_| true), None, "each entry is returned once");

@@ -23,7 +23,8 @@ use crate::idle_pool::IdlePool;
 use crate::wake_batcher::{WakeBatcher, WakeDelay};
 use crate::worker::{FileShortage, IdleLimit, Worker};
 
-/// How often a worker checks whether another worker needs the file descriptors of its idle connections.
+/// How often a worker checks whether another worker needs the file descriptors of its idle connections. The `threads`
+/// engine has only one worker, which looks for dead idle connections at this interval.
 pub const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The idle pool, file shortage and wake-up coalescing of one worker. `C` is the engine's handle for a connection.

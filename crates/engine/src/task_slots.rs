@@ -1,7 +1,7 @@
 //! [`TaskSlots`]: the hand-over of a job to the task that owns a connection with room for it.
 //!
-//! Used by the engines `coroutines`, `uring` and `tokio`. They have one task per connection, and only a waker to reach
-//! a task.
+//! Used by the engines `coroutines`, `uring` and `tokio`. They have one task per connection, and reach a task only
+//! through its waker.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -63,8 +63,8 @@ impl TaskSlots {
         self.0.borrow().wake_delay()
     }
 
-    /// The function that a runtime calls before its thread sleeps: it coalesces wake-ups. The runtime does not tell the
-    /// next deadline, which can therefore be late by the delay of at most two milliseconds.
+    /// The function that a runtime calls before its thread sleeps: it coalesces wake-ups. The runtime does not say when
+    /// the next deadline is. So a deadline can be noticed late, by the delay, which is two milliseconds at most.
     pub fn before_sleep(&self) -> impl Fn() + Send + Sync + use<> {
         let wake_delay = self.wake_delay();
         move || {

@@ -32,7 +32,7 @@ impl Timers {
     pub fn fire(&self, now: Time) -> usize {
         let mut fired = 0;
         loop {
-            // The borrow ends before the call: the woken coroutine may set its next alarm at once.
+            // The borrow ends before `wake`, which is code of the runtime and may use the timers.
             let mut alarms = self.alarms.borrow_mut();
             let due = alarms.first_entry().filter(|entry| entry.key().0 <= now).map(|entry| entry.remove());
             drop(alarms);

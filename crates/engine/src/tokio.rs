@@ -59,7 +59,7 @@ pub fn run(worker: Worker) -> io::Result<()> {
 #[derive(Default)]
 struct TokioTasks {
     timers: Rc<Timers>,
-    /// Allocated after the first request is sent, because the allocation takes as long as sending it.
+    /// Allocated after the first request is sent, because the allocation takes as long as sending the request.
     buffer: RefCell<Box<[u8]>>,
 }
 
@@ -100,7 +100,7 @@ async fn fire_alarms(state: Rc<WorkerState<TokioTasks>>) {
     let timers = &state.runtime.timers;
     let mut alarm_clock = pin!(sleep(Duration::ZERO));
     poll_fn(|cx| {
-        // An alarm that is set later and is the first to fire wakes this task.
+        // This task is woken when an alarm is set that fires before all others.
         timers.watch(cx.waker());
         loop {
             timers.fire(state.now());

@@ -6,7 +6,7 @@
 //! first sleeps for a small fraction of the response time. Then it waits for sockets and serves all that are ready.
 //!
 //! Invariant: the delay is at most a 512th of the time of the fastest response in the last second. A worker with work
-//! does not sleep. An engine that passes its next deadline does not sleep past it.
+//! does not sleep. An engine that knows its next deadline does not sleep past that deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

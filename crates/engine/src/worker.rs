@@ -87,7 +87,7 @@ impl Worker {
     }
 }
 
-/// The error of a worker that has lost a job because of a panic.
+/// The error of a worker that has lost a job, usually because of a panic.
 pub(crate) fn lost_job_error() -> io::Error {
     io::Error::other("a fault in Argiope: a job was lost")
 }

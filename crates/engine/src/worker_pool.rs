@@ -76,9 +76,8 @@ impl EngineKind {
         }
     }
 
-    /// How many fetches the system's limits allow at once. Each needs a file descriptor, except with `uring`, and with
-    /// `threads` also a thread.
-    /// Raises the soft limit on open files to the hard limit.
+    /// How many fetches the system's limits allow at once. Each needs a file descriptor, except with `uring`. With
+    /// `threads`, each also needs a thread. Raises the soft limit on open files to the hard limit.
     pub fn max_fetches(self) -> usize {
         let limit = getrlimit(Resource::Nofile);
         if limit.current < limit.maximum {
@@ -234,7 +233,7 @@ impl WorkerPool {
         }
     }
 
-    /// Whether a worker has ended, although no stop was sent. Its jobs will not be returned.
+    /// Whether a worker has ended. Before a stop this means that the jobs of that worker will not be returned.
     pub fn has_dead_worker(&self) -> bool {
         self.workers.iter().any(|(_, thread)| thread.is_finished())
     }

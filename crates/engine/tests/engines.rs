@@ -219,7 +219,7 @@ fn an_immediate_stop_closes_all_connections(kind: EngineKind) {
     let (arrived, arrivals) = mpsc::channel();
     let server = Server::start(move |_, stream| {
         arrived.send(()).unwrap();
-        // A client that closes with unread data resets the connection.
+        // An engine may also end its connections with a reset.
         let is_closed = match stream.read(&mut [0; 64]) {
             Ok(count) => count == 0,
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,

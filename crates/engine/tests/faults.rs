@@ -1,4 +1,4 @@
-//! Panics of a worker are reported. A stop does not wait for a busy or dead worker.
+//! Panics of a worker are reported. An immediate stop does not wait for a busy worker.
 
 #[expect(dead_code, reason = "other tests use more of it")]
 #[macro_use]

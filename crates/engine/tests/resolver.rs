@@ -94,8 +94,9 @@ fn reply_to(query: &[u8], count: &AtomicUsize) -> Option<Vec<u8>> {
         ScriptedReply::Ipv4(addresses, ttl) => (0, ttl, addresses.iter().map(|address| address.to_vec()).collect()),
         ScriptedReply::Ipv6(address, ttl) => (0, ttl, vec![address.octets().to_vec()]),
     };
-    // The header and the question: its name up to the zero byte, its type and its class. In the header, the flags of a
-    // response follow, then the numbers of questions, answers, authorities and additional records.
+    // The header and the question: its name up to the zero byte, its type and its class. In the header, the identifier
+    // stays. After it come the flags of a response and the numbers of questions, answers, authorities and additional
+    // records.
     let mut reply = query[..at + 5].to_vec();
     reply[2..12].copy_from_slice(&[0x81, 0x80 | code, 0, 1, 0, records.len() as u8, 0, 0, 0, 0]);
     for record in records {

@@ -1,13 +1,13 @@
 //! Measures a frontier without a network. Prints one line of JSON.
 //!
-//! `frontier KIND DISTINCT TIMES [FOLDER [ROOM]]` offers DISTINCT URLs TIMES times each. KIND is `keys` (the URLs are
-//! only generated), `std` (their fingerprints are put into a set of the standard library), `bare` (into our own set),
-//! `batch` (the same, 64 at a time, after a prefetch), `memory` or `disk` (the URLs are put into a frontier). ROOM
-//! limits the memory of the disk frontier, in MB.
+//! `frontier KIND DISTINCT TIMES [FOLDER [ROOM]]` offers DISTINCT URLs, each TIMES times on average. KIND is `keys`
+//! (the URLs are only generated), `std` (their fingerprints are put into a set of the standard library), `bare` (into
+//! our own set), `batch` (the same, 64 at a time, after a prefetch), `memory` or `disk` (the URLs are put into a
+//! frontier). ROOM limits the memory of the disk frontier, in MB.
 //!
 //! `frontier again FOLDER [ROOM]` opens the directory that `disk` wrote, takes and settles some links, and opens it
-//! again, as after a kill. Measure one kind per process: the figure is the growth of the process, and a second kind would
-//! reuse memory of the first.
+//! again, as after a kill. Measure one kind per process: the figure is the growth of the process, and a second kind
+//! would reuse memory of the first.
 
 #![allow(clippy::print_stdout, reason = "it prints figures")]
 
@@ -80,6 +80,7 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
     let measure = Measure::start();
     let (known, mut figures) = match kind {
         "keys" => {
+            // The total length of the URLs takes the place of the number of known URLs.
             let mut length = 0;
             addresses.each(|link| {
                 length += link.url.as_str().len() as u64;

@@ -50,7 +50,8 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
         concurrency: BATCH,
         ..Config::default()
     };
-    let opened = disk::open(folder, &CrawlSettings::new(), usize::MAX)?;
+    let memory_limit = usize::MAX;
+    let opened = disk::open(folder, &CrawlSettings::new(), memory_limit)?;
     let key = opened.frontier.key();
     let rules = Arc::new(config.compile(key)?);
     let mut writer = CommitWriter::start(opened.writer);
@@ -89,7 +90,7 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
             keeper.finished(visit, now)?;
         }
         finish += kernel::thread_time() - started;
-        // The writer's thread drops them in a crawl.
+        // In a crawl, the writer's thread drops the settled visits.
         drop(keeper.take_settled());
         if round % BATCHES_PER_COMMIT == 0 {
             let started = kernel::thread_time();

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn references_and_anchors_of_all_elements_are_found() {
+    fn references_and_anchors_of_many_elements_are_found() {
         let (references, anchors) = references_and_anchors(
             r#"<html id=top><link rel=canonical href=/c><link rel=preconnect href=//no>
             <meta property="og:image" content="og.png"><meta http-equiv=refresh content="5; url=r.html">

@@ -41,7 +41,7 @@ impl FoundFault {
 /// The data from which a suggestion can be made.
 pub(super) enum Hint {
     None,
-    /// The path that does not exist. The number is the index of the source of the document that references it.
+    /// The path that does not exist, and the index in `FolderCheck::sources` for the document that references the path.
     MissingPath(String, usize),
     /// The document, and the decoded fragment.
     MissingElement(FileId, String),
@@ -99,9 +99,9 @@ impl FolderCheck<'_> {
         report
     }
 
-    /// The fault of a reference to a file or to an element of it, by the verdict on it. `source` is the index of the source of
-    /// the document that contains the reference. `None` if there is no fault, or if the document with the element was not read
-    /// yet.
+    /// The fault that follows from the verdict on a reference, with the name of the target and the data for a
+    /// suggestion. `source` is the index in `FolderCheck::sources` for the document that contains the reference. `None`
+    /// if there is no fault, if the target is remote, or if the document with the element was not read yet.
     pub(super) fn fault_of(
         &self,
         verdict: ReferenceVerdict<'_>,

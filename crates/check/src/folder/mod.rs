@@ -55,7 +55,7 @@ struct FolderSource {
     shown: String,
     /// The absolute path.
     path: String,
-    /// Maps the files below it to URLs.
+    /// Maps files to URLs.
     urls: FolderUrls,
 }
 
@@ -355,8 +355,8 @@ impl<'a> FolderCheck<'a> {
         }
     }
 
-    /// Checks a fragment. If scripts probably interpret it, it is unknown, unless it refers to an anchor of the document that
-    /// contains the reference. The anchors of other documents may not have been read yet.
+    /// Checks a fragment. A fragment that scripts probably interpret is unknown, unless the document that contains the
+    /// reference has this anchor. The anchors of other documents may not have been read yet.
     fn judge_element<'r>(
         &self,
         open: &OpenDocument<'_>,

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use crate::finding::{CheckReport, CheckSummary, LinkFinding, Occurrence};
 
-/// One document `{"findings":[...],"summary":{...}}`.
+/// One document `{"findings":[...],"summary":{...}}`, with `notes` if there are any.
 pub fn document(report: &CheckReport) -> impl Serialize + '_ {
     JsonReport { findings: lines(report).collect(), summary: &report.summary, notes: &report.notes }
 }
 
-/// One finding per line.
+/// The findings, each to be written as one line.
 pub fn lines(report: &CheckReport) -> impl Iterator<Item = impl Serialize + '_> {
     report.findings.iter().map(JsonFinding::of)
 }

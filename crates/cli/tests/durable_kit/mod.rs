@@ -35,7 +35,8 @@ impl GraphWeb {
 
     fn serve_on(plan: GraphPlan, web: PracticeWeb) -> Self {
         let site = Site::http("0.0.0.0:0").expect("a port");
-        let graph = Arc::new(Graph::new(plan, site.address().port(), false));
+        let has_tls = false;
+        let graph = Arc::new(Graph::new(plan, site.address().port(), has_tls));
         let roots = graph.roots().map(|id| graph.url(id)).collect();
         let expected = graph.reachable(graph.roots(), CrawlReach::Everywhere);
         let web = web.site(site.graph(&graph)).start().expect("a server");

@@ -42,7 +42,7 @@ impl Fleet {
         command
     }
 
-    /// Starts another process, which sends its name in its requests.
+    /// Starts another process, which sends its number in its requests.
     pub fn spawn(&mut self, more: &[&str]) -> Child {
         self.started += 1;
         let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.started))).expect("a file");

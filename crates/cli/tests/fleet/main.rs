@@ -1,7 +1,7 @@
 //! One crawl by several processes on a real Redis cluster. Processes join, and are killed, paused and interrupted.
 //!
-//! The tests check the server logs and the records, not the output of the processes. Every process sends its name in a
-//! header, so that the log shows which process sent a request.
+//! The tests check mainly the server logs and the records. Every process sends its number in the header `X-Process`, so
+//! that the log shows which process sent a request.
 
 #[path = "../durable_kit/mod.rs"]
 mod durable_kit;
@@ -286,7 +286,7 @@ fn processes_wait_for_a_store_that_is_silent_longer_than_a_lease() {
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
     assert!(practice.web.wait_requests(100, TIMEOUT));
-    let server = fleet.cluster.pid(0).expect("the command runs").to_string();
+    let server = fleet.cluster.pid(0).expect("the server runs").to_string();
     let kill = |name: &str| assert!(Command::new("kill").args([name, &server]).status().expect("kill").success());
     kill("-STOP");
     fleet.wait_for_log("joining again");

@@ -138,7 +138,6 @@ fn changes_are_found(mut fleet: Fleet) {
         ("/same", "not_modified"),
     ];
     assert_eq!(outcomes, expected);
-    // The kind of each link is known in the second round: a redirect is not a root.
     let out = fleet.out.clone();
     let changed = fleet.run(&["diff", &out]);
     assert!(changed.0 && changed.1.contains("1 new, 2 changed, 1 gone, 3 unchanged; 1 newly broken"), "{}", changed.1);

@@ -12,7 +12,7 @@ const CASES: usize = 228;
 /// The prefix of the ids of implemented cases that are not in the catalogue.
 const OWN_CASE_PREFIX: &str = "H2X";
 
-/// `hostile.json`, beside the folder of test vectors.
+/// The cases of the catalogue by id. `hostile.json` is beside the folder of test vectors.
 fn catalogue_cases() -> BTreeMap<String, Value> {
     let folder = std::env::var_os("ARGIOPE_VECTORS").expect("ARGIOPE_VECTORS names the folder of the test vectors");
     let text = std::fs::read_to_string(PathBuf::from(folder).join("../hostile.json")).expect("hostile.json");
@@ -48,7 +48,7 @@ fn the_cases_are_those_of_the_catalogue() {
         }
         assert_eq!(expected["expect"]["class"], case.expect.class(), "{}", case.id);
         match case.expect {
-            // Some errors of the catalogue do not belong to a URL.
+            // If an error does not belong to a URL, the catalogue does not name its kind.
             Expect::Error(kind) if !expected["expect"]["error"].is_null() => {
                 assert_eq!(expected["expect"]["error"], kind, "{}", case.id)
             }

@@ -1,6 +1,7 @@
-//! Every case of the hostile web, crawled by the command beside a well-behaved control host.
+//! The cases of the hostile web, crawled by the command beside a well-behaved control host. A case with
+//! `CaseSetup::Elsewhere` is not crawled here, because another test shows it.
 //!
-//! Every case has its own expectations. In addition, these hold for every case:
+//! Every case has its own expectations. In addition, these hold for every crawled case:
 //!
 //! - The command ends by itself with exit code 0 and without a panic.
 //! - Its memory grows by at most the limit of the catalogue.
@@ -73,8 +74,8 @@ fn every_case_ends_as_expected() {
 }
 
 #[test]
-fn no_two_cases_have_the_same_name() {
+fn no_two_cases_have_the_same_id() {
     let all = cases();
-    let names: BTreeSet<&str> = all.iter().map(|case| case.id).collect();
-    assert_eq!(names.len(), all.len());
+    let ids: BTreeSet<&str> = all.iter().map(|case| case.id).collect();
+    assert_eq!(ids.len(), all.len());
 }

@@ -75,7 +75,8 @@ pub fn crawl_control_only(engine: &str, control: &Control) -> u64 {
     peak
 }
 
-/// Crawls one case and reports what is wrong.
+/// Crawls one case and reports what is wrong. `ordinal` is its position in the catalogue, on which its addresses
+/// depend. `baseline` is the result of [`crawl_control_only`].
 pub fn run_case(engine: &str, ordinal: usize, case: &Case, control: &Control, baseline: u64) -> CaseVerdict {
     let describe = |error: std::io::Error| error.to_string();
     let Some(builder) = case.builder(ordinal).map_err(describe)? else { return Ok(()) };

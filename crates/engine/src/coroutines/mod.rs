@@ -14,7 +14,7 @@
 //! tasks), [timers](crate::timers), and the names and order of the functions in this file. What differs from `tokio`:
 //! - this engine waits for readiness and reads afterwards; a socket of tokio does both in one call;
 //! - its errors say what the connection was doing ([`executor::Executor::set_mark`]); tasks of tokio have no such mark;
-//! - a panic of a coroutine unwinds through the executor and ends the worker, so a lost job needs no flag.
+//! - a panic of a coroutine unwinds through the executor and ends the worker; `tokio` catches panics of tasks.
 
 pub mod executor;
 pub mod reactor;

@@ -85,7 +85,7 @@ async fn serve(connecting: Pin<Box<impl Future<Output = (Connected, Rc<WorkerSta
     drive(&mut serving).await;
     serving.state.leave_pool(&mut serving.pooled);
     if serving.receiver.is_running() {
-        // Boxed, like `send`.
+        // Boxed for the same reason as `send` in `drive`.
         Box::pin(connection.shut_down()).await;
     }
 }

@@ -13,8 +13,8 @@ use argiope_core::visit::Visit;
 use argiope_core::{Link, Url};
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 
-/// Generates every case for every engine, in a module with the name of the engine. `./test` skips `uring` where io_uring is
-/// missing.
+/// Generates every case for every engine, in a module with the name of the engine. `./test` skips `uring` where
+/// io_uring is missing.
 macro_rules! every_engine {
     ($($case:ident)+) => {
         every_engine!(tokio Tokio, $($case)+);
@@ -58,7 +58,7 @@ impl Bench {
         let (sender, visits) = mpsc::channel();
         let visit_sender = VisitSender::new(move |batch: &mut Vec<Box<Visit>>| {
             for visit in batch.drain(..) {
-                // The bench may be dropped before its pool.
+                // The receiver may be dropped while the workers still run.
                 let _ = sender.send(visit);
             }
         });

@@ -52,8 +52,8 @@ const MIN_CONNECTIONS: usize = 512;
 /// cancelled while they were being opened.
 const CONNECTIONS_PER_SPARE: usize = 8;
 
-/// How long a worker with several rings sleeps at most. It sleeps in the first ring, and because of deferred task work
-/// events of the other rings do not end its sleep. Checking a ring takes less than a microsecond.
+/// How long a worker with several rings sleeps at most. It sleeps in the first ring. Events of the other rings do not
+/// end its sleep, because their task work is deferred. Checking a ring takes less than a microsecond.
 const RING_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The kernel completes at least this many cancelled operations per system call on a ring: 20 since Linux 6.13, all of

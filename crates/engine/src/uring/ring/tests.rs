@@ -196,7 +196,7 @@ fn cancelled_attempts_do_not_block_later_ones() {
                 })
             })
             .collect();
-        // All of them have begun; most of them wait for room in the queue.
+        // All tasks have begun. Most of them wait, because `MAX_STARTS` attempts have started already.
         yield_now().await;
         let (cancelled, kept) = tasks.split_at(count - 50);
         assert!(cancelled.iter().all(|task| executor.cancel(*task)));
