@@ -145,7 +145,7 @@ impl DiskFrontier {
             let Some((position, _)) = self.requeue.0.pop() else { break };
             let link = Link { tries: 0, ..self.read_link(None, position)? };
             let lane = self.lane_of(link.url.host())?;
-            // A form that was sent is not sent again.
+            // A request that is not idempotent, such as that of a form, is not sent again.
             if link.is_repeatable() {
                 self.append_again(lane, LinkRef::from(&link))?;
             }
