@@ -240,8 +240,8 @@ fn mask(width: usize) -> u64 {
 /// The maximum distance from home at which the stored bytes still identify the number.
 fn reach(homes: usize, width: usize) -> usize {
     match (64 - SHARD_BITS as usize).checked_sub(8 * width) {
-        // The stored bytes are unique among the numbers of `homes >> implied_bits` adjacent homes. Less one, because
-        // the number in a slot has one of `reach + 1` homes. Less another one, because `number_of` rounds.
+        // The stored bytes are unique among the numbers of `homes >> implied_bits` adjacent homes. The number in a slot
+        // has one of `reach + 1` homes, and `number_of` rounds, so that one home less can be distinguished.
         Some(implied_bits) => (homes >> implied_bits).saturating_sub(2),
         // The whole number is stored.
         None => usize::MAX,

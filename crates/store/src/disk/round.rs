@@ -238,7 +238,7 @@ impl DiskFrontier {
     }
 
     /// The links of the current round to request again because their host stopped responding: all failed links of a
-    /// host that has responded in any round and could not be reached at least once in this round.
+    /// host that has responded in any round, and that was unreachable for at least one link of this round.
     pub fn unreached_links(&mut self) -> Result<UnreachedLinks, StoreError> {
         let start = self.rounds.map_or(0, |(start, _)| start);
         let (mut failed, mut responding, mut unreachable) = (Vec::new(), HashSet::new(), HashSet::new());
