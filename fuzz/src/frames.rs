@@ -116,9 +116,11 @@ impl StreamEvents for ReceivedResponse {
 /// The response as our client reads it.
 fn read_with_ours(pieces: &mut dyn Iterator<Item = &[u8]>, needed: usize) -> ReceivedResponse {
     let limits = Limits { max_head: 4_096, max_wire: 1 << 16, ..Limits::default() };
-    let mut conn = H2Conn::new(Arc::new(limits), 1 << 16, Time::ZERO);
+    let window = 1 << 16;
+    let mut conn = H2Conn::new(Arc::new(limits), window, Time::ZERO);
     let mut received = ReceivedResponse { needed, ..ReceivedResponse::default() };
-    conn.open(KEY, H2Request::plain(request_block(false, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")));
+    let is_https = false;
+    conn.open(KEY, H2Request::plain(request_block(is_https, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")));
     drop(conn.take_output());
     for piece in pieces {
         conn.feed(piece, Time::ZERO, &mut received);

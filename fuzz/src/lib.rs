@@ -3,7 +3,7 @@
 //! A function panics if its property does not hold. Fuzz targets call it with generated inputs. An ordinary test of the
 //! core calls it with the corpora in `fuzz/corpus`, as regression tests.
 //!
-//! The last bytes of an input control the test case, for example how the other bytes are split into pieces.
+//! The last bytes of most inputs control the test case, for example how the other bytes are split into pieces.
 
 mod conn;
 mod cookies;

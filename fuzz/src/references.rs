@@ -51,7 +51,7 @@ fn exchange(wire: &[u8], size: usize) -> (ReceivedResponse, Option<ErrorKind>, O
     (received, end.failure.map(|failure| failure.kind), end.truncated)
 }
 
-/// A head is accepted only if httparse accepts it, with the same contents.
+/// A head is accepted only if httparse accepts it, with the same contents. The exceptions are in the match below.
 pub fn head(data: &[u8]) {
     let (wire, control) = split_control(data, 1);
     let mut fields = [httparse::EMPTY_HEADER; 64];

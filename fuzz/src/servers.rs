@@ -185,7 +185,7 @@ fn tls_configs() -> &'static (Arc<TlsConfig>, Arc<ServerConfig>) {
     static CONFIGS: OnceLock<(Arc<TlsConfig>, Arc<ServerConfig>)> = OnceLock::new();
     CONFIGS.get_or_init(|| {
         // Within the validity of the certificates: 2 January 2026.
-        let time_of_day = || Duration::from_secs(1_767_312_000);
+        let unix_time = || Duration::from_secs(1_767_312_000);
         let key = rcgen::KeyPair::generate().expect("a key");
         let mut params = rcgen::CertificateParams::new(vec!["h.example".to_owned()]).expect("a name");
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -195,7 +195,7 @@ fn tls_configs() -> &'static (Arc<TlsConfig>, Arc<ServerConfig>) {
         let params = rcgen::CertificateParams::new(vec!["h.example".to_owned()]).expect("a name");
         let certificate = params.signed_by(&server_key, &issuer).expect("a certificate");
         let trust = Trust { roots: vec![root.der().to_vec()], ..Trust::default() };
-        let client = trust.compile(time_of_day).expect("a client").anonymous;
+        let client = trust.compile(unix_time).expect("a client").anonymous;
         let server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .expect("versions")

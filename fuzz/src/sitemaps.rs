@@ -5,7 +5,7 @@ use argiope_core::page::sitemap::{Sitemap, SitemapBounds, SitemapReader};
 
 use super::{piece_size, split_control};
 
-/// The result does not depend on the split into pieces, is within the limits, and contains only URLs of the sitemap's
+/// The result does not depend on the split into pieces and is within the limits. Its entries are URLs of the sitemap's
 /// site.
 pub fn sitemap(data: &[u8]) {
     let (document, control) = split_control(data, 1);

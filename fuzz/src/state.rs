@@ -109,7 +109,8 @@ impl File for MemoryFile {
     }
 }
 
-/// An unmodified crawl directory with commits, a snapshot and later commits; and the URLs that were put into it.
+/// An unmodified crawl directory with three commits, and the URLs that were put into it. The log is too short for a
+/// snapshot.
 fn intact_directory() -> &'static (MemoryFiles, BTreeSet<String>) {
     static INTACT: OnceLock<(MemoryFiles, BTreeSet<String>)> = OnceLock::new();
     INTACT.get_or_init(|| {

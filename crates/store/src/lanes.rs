@@ -90,7 +90,7 @@ struct NameOffsets {
     starts: Vec<u64>,
 }
 
-/// The names of a group take less than 2^32 bytes together, so an end offset is unique within its group.
+/// Names per group. The names of a group take less than 2^32 bytes together, so an end offset is unique in its group.
 const GROUP: usize = 4_096;
 
 impl NameOffsets {
@@ -132,7 +132,7 @@ impl NameOffsets {
     }
 }
 
-/// The first offset from `start` on whose low half is `low`.
+/// The first offset at or after `start` whose low half is `low`.
 fn full_offset(start: u64, low: u32) -> u64 {
     start + u64::from(low.wrapping_sub(start as u32))
 }

@@ -175,7 +175,7 @@ impl Frontier for MemoryFrontier {
     }
 }
 
-/// The queue of one lane: one level per rank, which is the depth of links without a priority.
+/// The queue of one lane: one level per rank. The rank of a link without a priority is its depth.
 #[derive(Default)]
 struct Queue {
     levels: VecDeque<Level>,

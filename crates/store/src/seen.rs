@@ -27,8 +27,8 @@ const GAP: u64 = 0;
 const SHARD_BITS: u32 = 4;
 /// The initial number of slots after the last home. More are added if a run needs them.
 const SLACK: usize = 16;
-/// The number of homes that the first growth adds.
-const FIRST_HOMES: usize = 8;
+/// The minimum number of homes that a growth adds.
+const MIN_ADDED_HOMES: usize = 8;
 /// Minimum bytes per slot.
 const MIN_WIDTH: usize = 5;
 /// Maximum bytes per slot.
@@ -240,7 +240,8 @@ fn mask(width: usize) -> u64 {
 /// The maximum distance from home at which the stored bytes still identify the number.
 fn reach(homes: usize, width: usize) -> usize {
     match (64 - SHARD_BITS as usize).checked_sub(8 * width) {
-        // The number in a slot has one of `reach + 1` homes. One less, because `number_of` rounds.
+        // The stored bytes are unique among the numbers of `homes >> implied_bits` adjacent homes. The number in a slot
+        // has one of `reach + 1` homes, and `number_of` rounds, so that one home less can be distinguished.
         Some(implied_bits) => (homes >> implied_bits).saturating_sub(2),
         // The whole number is stored.
         None => usize::MAX,
@@ -334,7 +335,7 @@ impl Shard {
 
     /// Grows by an eighth, with slots as narrow as possible: 80 to 90 percent of the homes are then taken.
     fn grow(&mut self) {
-        let homes = (self.table.homes + self.table.homes / 8).max(self.table.homes + FIRST_HOMES);
+        let homes = (self.table.homes + self.table.homes / 8).max(self.table.homes + MIN_ADDED_HOMES);
         let narrower = (MIN_WIDTH..self.table.width).find(|width| reach(homes, *width) > MIN_REACH);
         match narrower.and_then(|narrower| self.narrowest(homes, narrower)) {
             None => self.spread(homes),

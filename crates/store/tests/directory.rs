@@ -95,7 +95,7 @@ fn committed_data_survives_a_restart_and_is_in_the_history() {
 }
 
 #[test]
-fn a_directory_in_use_is_refused_at_once_and_its_history_can_be_read() {
+fn a_directory_in_use_is_refused_and_its_history_can_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     let locked = open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");

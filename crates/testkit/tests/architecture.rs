@@ -21,8 +21,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Maps each package in the dependency tree of `package` to its licence. The tree includes `package` itself, and not its
-/// development dependencies.
+/// Maps each package in the dependency tree of `package` to its licence. The tree includes `package` itself, and not
+/// its development dependencies.
 fn dependency_tree(package: &str) -> BTreeMap<String, String> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -75,8 +75,8 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 
 /// The code of a file without comments and without the items that only tests compile.
 ///
-/// An item ends at the first line that is indented like its attribute and ends with `}`, `;` or `,`. This is true of code
-/// that rustfmt has formatted.
+/// An item ends at the first line that is indented like its attribute and ends with `}`, `;` or `,`. This is true of
+/// code that rustfmt has formatted.
 fn code(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut kept = Vec::new();
@@ -92,8 +92,8 @@ fn code(text: &str) -> String {
     kept.join("\n")
 }
 
-/// Every path that the code names, from the crate on: `tokio::net` for `use tokio::{net, time};` and also for `net::TcpStream`
-/// below it.
+/// Every path that the code names, from the crate on. For `use tokio::{net, time};` and a later `net::TcpStream`, these
+/// are `tokio::net`, `tokio::time` and `tokio::net::TcpStream`.
 fn paths(code: &str) -> BTreeSet<String> {
     let tokens = tokens(code);
     let mut imports = Vec::new();
@@ -122,7 +122,8 @@ fn paths(code: &str) -> BTreeSet<String> {
     full.chain(imports.iter().map(|(_, path)| path.clone())).collect()
 }
 
-/// Reads the tree of one `use` declaration below `prefix`. Adds each imported path with the name that it gets in the file.
+/// Reads the tree of one `use` declaration below `prefix`. Adds each imported path with the name that it gets in the
+/// file.
 fn imported_paths<'a>(tokens: &mut &[&'a str], prefix: &[&'a str], imports: &mut Vec<(&'a str, String)>) {
     let mut path = prefix.to_vec();
     let mut name = None;
@@ -272,8 +273,8 @@ fn only_one_file_uses_both_engine_and_store() {
     assert_eq!(both, ["crates/runtime/src/keeper_thread/mod.rs"]);
 }
 
-/// A public type name has one definition in the workspace, so that a search finds it. No type that is visible in a crate or
-/// a module has the name of a public one.
+/// A public type name has one definition in the workspace, so that a search finds it. No type that is visible in a
+/// crate or a module has the name of a public one.
 #[test]
 fn a_public_type_name_is_defined_once_in_the_workspace() {
     // Each name with the files that define it, and whether one of them defines it as public.
@@ -379,8 +380,8 @@ fn no_placeholders_are_left() {
     }
 }
 
-/// A test may be ignored only if it needs something that not every machine has. `./test` must have a check for it. If the
-/// need is met, `./test` runs the test; otherwise it counts the test as skipped.
+/// A test may be ignored only if it needs something that not every machine has. `./test` must have a check for it. If
+/// the need is met, `./test` runs the test; otherwise it counts the test as skipped.
 #[test]
 fn ignored_tests_name_needs_that_the_test_script_checks() {
     let script = std::fs::read_to_string(root().join("test")).expect("the script ./test");
@@ -463,7 +464,7 @@ const LICENCES: &[&str] = &[
 const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls", "ring", "reqwest", "async-std"];
 
 #[test]
-fn licences_are_permissive_and_no_banned_crate_is_used() {
+fn all_licences_are_accepted_and_no_banned_crate_is_used() {
     let tree = dependency_tree("argiope-cli");
     assert!(tree.len() > 50, "only {} packages: has the output of cargo changed?", tree.len());
     for (name, licence) in tree {

@@ -20,8 +20,8 @@ const CLOCK: WallClock = WallClock { start: 1_800_000_000_000_000 };
 /// The path and cookies of a request.
 type PathAndCookies = (String, String);
 
-/// Runs a crawl in which `fill_in` changes each visit. Returns all requests, and the outcome and number of tries of each
-/// settled visit, in order.
+/// Runs a crawl in which `fill_in` changes each visit. Returns all requests, and the outcome and number of tries of
+/// each settled visit, in order.
 fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>, Vec<(Outcome, u8)>) {
     let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("the settings are valid"));
     let mut keeper = Keeper::new(MemoryFrontier::new(FINGERPRINT_KEY), rules, CLOCK);

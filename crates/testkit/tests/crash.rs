@@ -62,8 +62,8 @@ impl SnapshotSettings {
     }
 }
 
-/// The frontier's memory limit for a seed: unlimited or zero. Eight consecutive seeds combine both limits with each of the
-/// four snapshot settings.
+/// The frontier's memory limit for a seed: unlimited or zero. Eight consecutive seeds combine both limits with each of
+/// the four snapshot settings.
 fn memory_limit_of(seed: u64) -> usize {
     if (seed ^ seed >> 2).is_multiple_of(2) { usize::MAX } else { NO_MEMORY }
 }
@@ -234,8 +234,8 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
     assert_eq!(writer.write(&batch).expect_err("the failure is permanent"), error);
 }
 
-/// Changes one byte of a file, or truncates the file there. Opening must recover some commit, or return an error with the
-/// file's name.
+/// Changes one byte of a file, or truncates the file there. Opening must recover some commit, or return an error with
+/// a path in the directory.
 #[test]
 fn a_changed_byte_is_detected() {
     let mut commits = vec![Commit::default()];

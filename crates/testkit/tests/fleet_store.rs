@@ -48,8 +48,8 @@ fn frontiers(cluster: &RedisCluster) -> impl Fn(u64) -> BlockingFrontier {
     }
 }
 
-/// Runs the frontier suite. Its tests mostly wait for the servers, so they run concurrently. Every call is a round trip, so
-/// without `ARGIOPE_LONG` the longest tests make fewer calls than for other frontiers.
+/// Runs the frontier suite. Its tests mostly wait for the servers, so they run concurrently. Every call is a round
+/// trip, so without `ARGIOPE_LONG` the longest tests make fewer calls than for other frontiers.
 fn run_frontier_suite(cluster: &RedisCluster) {
     let (length, seeds) = if std::env::var_os("ARGIOPE_LONG").is_some() { (20_000, 40) } else { (2_000, 10) };
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The frontier suite, run for every frontier.
+//! The frontier suite for the frontiers in memory and on disk, and tests of resumed crawls and snapshots.
 
 use argiope_core::{Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
 use argiope_store::disk::{CrawlSettings, DiskFrontier, LogWriter, open_within};

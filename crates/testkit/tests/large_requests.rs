@@ -1,5 +1,5 @@
-//! Requests with large bodies wait in the frontier. A lane holds only a few of them, and their bodies are charged to the
-//! memory budget.
+//! Requests with large bodies wait in the frontier. A lane holds only a few of them, and their bodies are charged to
+//! the memory budget.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -372,8 +372,8 @@ fn slow_hosts_do_not_hold_all_slots() {
     assert!(alone / beside_slow_hosts >= 0.8, "{alone} s alone, {beside_slow_hosts} s beside slow hosts");
 }
 
-/// Of 401 hosts, 400 send their pages a few bytes at a time, and there are 256 slots. The good host must be crawled nearly
-/// as fast as alone. If it comes last, it must not have to wait for the timeouts of the others.
+/// Of 401 hosts, 400 send their pages a few bytes at a time, and there are 256 slots. The good host must be crawled
+/// nearly as fast as alone. If it comes last, it must not have to wait for the timeouts of the others.
 #[test]
 fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
     struct Crowd {
@@ -405,8 +405,8 @@ fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
         }
     }
 
-    // Crawls the good host with this number of dripping hosts before and after it. Returns when the first request to the
-    // good host started, and the time from then until its last response.
+    // Crawls the good host with these numbers of dripping hosts before and after it. Returns when the first request to
+    // the good host started, and the time from then until its last response.
     let crawl = |pages: usize, before: usize, after: usize| {
         let drips = |range: std::ops::Range<usize>| range.map(|host| format!("http://drip{host}.example/0"));
         let good = ["http://good.example/0".to_owned()];
@@ -427,8 +427,8 @@ fn a_crowd_of_dripping_hosts_does_not_hold_all_slots() {
     let ((_, alone), (_, beside)) = (crawl(4_000, 0, 0), crawl(4_000, 0, 400));
     assert!(alone / beside >= 0.8, "{alone} s alone, {beside} s beside 400 hosts");
     let (start, _) = crawl(100, 400, 0);
-    // Every five seconds, half of the slots become free. 256 hosts start at once, 128 after five seconds, and the good host
-    // after ten, with the last of the others.
+    // Every five seconds, half of the slots become free. 256 hosts start at once, 128 after five seconds, and the good
+    // host after ten, with the last of the others.
     assert!(start < 12.0, "the first request to the good host after {start} s");
 }
 

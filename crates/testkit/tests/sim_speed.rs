@@ -71,8 +71,8 @@ fn hosts_with_a_crawl_delay_do_not_delay_the_others() {
     assert!(eta >= 0.95, "eta {eta}");
 }
 
-/// With few slots the order of hosts matters: if the longest queues do not come first, the crawl waits for them at the end.
-/// The ideal time assumes that the sizes of all hosts are known in advance; a crawl must discover them.
+/// With few slots the order of hosts matters: if the longest queues do not come first, the crawl waits for them at the
+/// end. The ideal time assumes that the sizes of all hosts are known in advance; a crawl must discover them.
 #[test]
 fn with_few_slots_the_longest_queues_go_first() {
     let web = BroadWeb {
@@ -91,8 +91,9 @@ fn with_few_slots_the_longest_queues_go_first() {
     }
 }
 
+/// Ten thousand hosts at full size.
 #[test]
-fn ten_thousand_slow_hosts_are_crawled_in_near_ideal_time() {
+fn many_slow_hosts_are_crawled_in_near_ideal_time() {
     let hosts = size(10_000, 10);
     let web = BroadWeb {
         seed: 5,

@@ -1,5 +1,5 @@
-//! Endless webs in virtual time, mostly with default settings: each crawl ends by itself, and an ordinary host beside the
-//! trap is crawled completely. Ordinary webs that resemble traps are crawled completely too.
+//! Endless webs in virtual time, mostly with default settings: each crawl ends by itself, and an ordinary host beside
+//! the trap is crawled completely. Ordinary webs that resemble traps are crawled completely too.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -67,8 +67,8 @@ fn word(number: usize) -> String {
 /// A text that is long enough to recognize a page by it.
 const TEXT: &str = "Some text that is long enough for a page to be known by it when it comes again.";
 
-/// Crawls the ordinary host and the trap. `respond` replies for all hosts of the trap, and gets the host and the path with
-/// the query. Returns the report, the rules that skipped links, and the number of requests to the trap.
+/// Crawls the ordinary host and the trap. `respond` replies for all hosts of the trap, and gets the host and the path
+/// with the query. Returns the report, the rules that skipped links, and the number of requests to the trap.
 fn crawl(
     respond: impl FnMut(&str, &str) -> SimResponse,
     change: impl FnOnce(&mut Config),
@@ -156,7 +156,7 @@ fn endless_subdomains_end() {
 }
 
 #[test]
-fn a_domain_of_many_useful_hosts_is_crawled_completely() {
+fn every_host_of_a_domain_of_many_useful_hosts_is_crawled() {
     const HOSTS: usize = 300;
     // One page links to all hosts; each has a few pages.
     let respond = move |host: &str, target: &str| {
@@ -195,7 +195,8 @@ fn a_redirect_maze_ends() {
 
 #[test]
 fn many_pages_that_differ_by_a_number_are_an_ordinary_site() {
-    // A catalogue whose pages differ only in a number: a tree, in which each page has ten children and a link to the root.
+    // A catalogue whose pages differ only in a number: a tree, in which each page has ten children and a link to the
+    // root.
     const PAGES: usize = 30_000;
     let respond = |_: &str, target: &str| {
         let number: usize = target.trim_start_matches("/p").parse().unwrap_or(0);

@@ -1,7 +1,8 @@
 //! The tour in the book shows code of the sources. These tests fail if a chapter and its source differ.
 //!
 //! A chapter writes `<!-- code: PATH#NAME -->` above a block of code. The source has `// anchor: NAME` before the code
-//! and `// end: NAME` after it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` refreshes the chapters.
+//! and `// end: NAME` after it. `UPDATE_TOUR=1 cargo nextest run -p argiope-testkit --test tour` refreshes the
+//! chapters.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ fn the_code_in_the_tour_equals_the_sources() {
 }
 
 #[test]
-fn every_link_of_the_tour_has_a_target() {
+fn every_link_of_the_tour_to_a_file_has_a_target() {
     let mut count = 0;
     for path in chapters() {
         let text = read(&path);

@@ -1,4 +1,4 @@
-//! The stored form of a link. It omits the host and the depth, which follow from the queue that the link is in.
+//! The stored form of a link. It omits the host and the rank, which follow from the queue that the link is in.
 
 use std::sync::Arc;
 

@@ -38,8 +38,8 @@ pub struct FleetFrontier {
     round: u32,
     /// Direct-mapped cache of the fingerprints that were put.
     recent: Vec<u64>,
-    /// The hosts of held buckets, and other hosts that the keeper needed a lane for. Numbers are not used again, because
-    /// the workbench may still have an idle lane with an earlier number.
+    /// The hosts of held buckets, and other hosts that the keeper needed a lane for. Numbers are not used again,
+    /// because the workbench may still have an idle lane with an earlier number.
     lanes: HashMap<LaneId, FleetLane>,
     /// The number of the next lane.
     next_lane: u32,
@@ -266,7 +266,7 @@ impl FleetFrontier {
         Some(ArchivedExchange { place, bytes })
     }
 
-    /// Applies an event of the lease thread, and adds the resulting news for the keeper to `news`.
+    /// Applies an event of one of the threads, and adds the resulting news for the keeper to `news`.
     fn apply_event(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
         match event {
             LeaseEvent::Acquired { bucket, epoch, had_owner } => {
@@ -363,6 +363,7 @@ impl Frontier for FleetFrontier {
         Ok(None)
     }
 
+    /// Offers the links. A link that was not put recently is reported as new, although the store may know it.
     fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
         let mut put = Put::default();
         for link in &links {
@@ -588,7 +589,8 @@ mod tests {
         frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1, had_owner: false }, &mut news);
         frontier.apply_event(LeaseEvent::MaxReceived(10_000), &mut news);
         frontier.note_retried_bytes(6_000);
-        frontier.send_record("h.example", None, true, br#"{"url":"http://h.example/","bytes_wire":3000}"#);
+        let is_page = true;
+        frontier.send_record("h.example", None, is_page, br#"{"url":"http://h.example/","bytes_wire":3000}"#);
         assert_eq!(shared.outgoing().settled.first().map(|record| record.received), Some(9_000));
         assert!(frontier.news().expect("news").is_empty());
         frontier.note_retried_bytes(1_000);

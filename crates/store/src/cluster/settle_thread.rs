@@ -263,7 +263,7 @@ impl SettleThread {
         Ok(records)
     }
 
-    /// The links of these pages as self-contained chunks of the link graph.
+    /// The links of these pages as chunks of the link graph. The first chunk begins a block.
     fn graph(&self, records: &[SettledRecord]) -> Vec<Vec<u8>> {
         let mut encoder = GraphEncoder::new(self.key);
         let mut chunks = Vec::new();

@@ -14,14 +14,14 @@ use super::client::{LeaseToken, TakenHost};
 use super::codec::QueuedLink;
 use crate::segments::LinkOrigin;
 
-/// State shared by the frontier, the lease thread and the settle thread.
+/// State shared by the frontier and the lease, settle and recall threads.
 pub struct Shared {
-    /// The lease of this process. It may start requests until the lease ends.
+    /// The lease of this process, which may start requests until the lease ends.
     pub lease: Lease,
     /// The clock of the crawl.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
     outgoing: Mutex<Outgoing>,
-    /// Notified when there is something to put or to settle.
+    /// Notified when the settle thread has something to do.
     pub outgoing_changed: Condvar,
     /// Whether results cannot be stored at the moment. Meanwhile, no links are leased in advance.
     pub stalled: AtomicBool,
@@ -64,7 +64,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether there is nothing to send.
+    /// Whether there is nothing to send at once. Notes wait for the next records of their bucket.
     pub fn is_empty(&self) -> bool {
         self.links.is_empty() && self.settled.is_empty() && self.marks.is_empty()
     }

@@ -300,8 +300,8 @@ pub fn open_within(
     }
 }
 
-/// Refuses a directory that has files of other programs, unless it contains a crawl. The contents of a file decide, not
-/// its name: before its first commit, a crawl leaves only a lock, a log without frames, and empty files.
+/// Refuses a directory that has files of other programs, unless it contains a crawl. The contents of most files decide,
+/// not their names: before its first commit, a crawl leaves only a lock, a log without frames, and empty files.
 fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
     let names = files.list("").map_err(|error| failed_to_open(files, "", "list", error))?;
     if names.iter().any(|name| name == NAME || name == REMOVAL_NAME) {
@@ -371,9 +371,9 @@ pub fn truncate_output(files: &dyn Files, name: &str, committed: u64) -> Result<
     Ok(length - committed)
 }
 
-/// Removes the files of a crawl, for `--fresh`; returns their names. A directory without a crawl is refused. An output
-/// outside of the directory is removed only if its path is `outside_output`, which the current command names, because a
-/// manipulated log could name any file.
+/// Removes the files of a crawl, for `--fresh`; returns their names. A directory that has no crawl, but files of other
+/// programs, is refused. An output outside of the directory is removed only if its path is `outside_output`, which the
+/// current command names, because a manipulated log could name any file.
 ///
 /// `crawl.json` is renamed first; from then on the crawl does not exist. The renamed file is removed last. Until then,
 /// a process that opens the directory finds it and continues the removal.

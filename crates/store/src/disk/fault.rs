@@ -19,7 +19,8 @@ pub fn failed(files: &dyn Files, name: &str, doing: &str, error: io::Error) -> S
     StoreError::new(kind, message).with_remedy(remedy).with_source(error)
 }
 
-/// Like [`failed`], before a crawl was opened. There may be no crawl, so the message does not mention committed data.
+/// Like [`failed`], before a crawl was opened. The error has no remedy: its text would mention committed data, and
+/// there may be no crawl.
 pub(super) fn failed_to_open(files: &dyn Files, name: &str, doing: &str, error: io::Error) -> StoreError {
     if error.kind() == io::ErrorKind::NotADirectory && !name.is_empty() {
         let message = format!("{} is a file, not a crawl directory", files.describe(""));

@@ -1,9 +1,9 @@
 //! The encoding of the link graph in the log.
 //!
-//! A *chunk* holds the links of pages of one commit. A commit has one chunk or more. Targets are indexes into a
-//! dictionary of URLs. A *block* is a sequence of chunks that share a dictionary: each chunk adds its new URLs, and
-//! later chunks of the block refer to them. A block is self-contained, so blocks of several directories or machines can
-//! be concatenated.
+//! A *chunk* holds the links of pages of one commit. A commit with new links has one chunk or more. Targets are indexes
+//! into a dictionary of URLs. A *block* is a sequence of chunks that share a dictionary: each chunk adds its new URLs,
+//! and later chunks of the block refer to them. A block is self-contained, so blocks of several directories or machines
+//! can be concatenated.
 //!
 //! | chunk | |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | URLs | *count*; each: *bytes shared* with the previous URL of this chunk, *length of the rest*, rest |
 //! | texts | only with anchor texts: *count*; each: *length*, text |
 //! | pages | to the end, each: *source* times two, plus one for a sitemap; *links cut*; *count*; edges |
-//! | edge | *step* from the previous target (zigzag) times two, plus one if kind or nofollow change; then kind (7 bits) and nofollow (high bit): 1 byte; with anchor texts the *number of the text* plus one, or 0 |
+//! | edge | *step* from the previous target (zigzag) times two, plus one if kind or nofollow change; in that case 1 byte: kind (7 bits) and nofollow (high bit); with anchor texts the *number of the text* plus one, or 0 |
 //!
 //! Values in italics are varints. The first step of a page is relative to its source. The kind before the first edge is
 //! anchor without nofollow.

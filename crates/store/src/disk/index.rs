@@ -4,8 +4,8 @@
 //! of the log file being written, is built in memory from the log.
 //!
 //! An index is a sorted list of key-value pairs. A key is the hash of an [`IndexKey`]. A value is a position in the
-//! log, a lane number, or a count. Readers check whether the record at the position is the one that they searched for,
-//! so hash collisions are harmless.
+//! log, a lane number, or a count. Readers check whether a link, an outcome or a note is the one that they searched
+//! for, so a hash collision of two of these is harmless.
 //!
 //! An index file is written while the crawl runs, so its memory must not grow with the log. Therefore the pairs are
 //! sorted with an external merge sort: sorted portions are written to a temporary file and then merged.

@@ -1,7 +1,8 @@
 //! The lock of a crawl directory: one process at a time.
 //!
 //! The lock is `flock`, not the existence of the file: the operating system releases it when the process dies, and no
-//! stale file has to be removed. The file's text (process id and host name) is used only in the error message.
+//! stale file has to be removed. The file's text (process id and host name) is for messages. A file with another text
+//! is refused.
 
 use super::os_files::{OsFile, describe_symlink_error};
 use argiope_core::{Remedy, StoreError, StoreErrorKind};

@@ -123,7 +123,7 @@ impl LaneQueue {
         };
     }
 
-    /// Adds a link whose position is larger than all others.
+    /// Adds a link whose position is larger than all others of its rank.
     pub fn push(&mut self, rank: i32, position: u64, chains: &mut Chains) {
         if let Self::Leveled(levels) = self {
             return push_into(levels, rank, position, chains);

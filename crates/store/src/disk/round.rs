@@ -39,7 +39,7 @@ struct FailureRecord {
 pub struct UnreachedLinks {
     /// Lanes and positions of the links that are not queued again yet.
     links: Vec<(LaneId, u64)>,
-    /// How many of them were requested and count for `--max-pages`.
+    /// How many of the failed links were requested and count for `--max-pages`.
     pub fetched: u64,
 }
 
@@ -145,7 +145,7 @@ impl DiskFrontier {
             let Some((position, _)) = self.requeue.0.pop() else { break };
             let link = Link { tries: 0, ..self.read_link(None, position)? };
             let lane = self.lane_of(link.url.host())?;
-            // A form that was sent is not sent again.
+            // A request that is not idempotent, such as that of a form, is not sent again.
             if link.is_repeatable() {
                 self.append_again(lane, LinkRef::from(&link))?;
             }
@@ -238,7 +238,7 @@ impl DiskFrontier {
     }
 
     /// The links of the current round to request again because their host stopped responding: all failed links of a
-    /// host that responded before and could not be reached later.
+    /// host that has responded in any round, and that was unreachable for at least one link of this round.
     pub fn unreached_links(&mut self) -> Result<UnreachedLinks, StoreError> {
         let start = self.rounds.map_or(0, |(start, _)| start);
         let (mut failed, mut responding, mut unreachable) = (Vec::new(), HashSet::new(), HashSet::new());

@@ -6,8 +6,8 @@
 //! snapshot contains the position and the checksum of the frame that ends there, so a snapshot that does not match the
 //! log is not used.
 //!
-//! Links that are leased when a portion is taken are listed after its queues. They are queued again when the directory is
-//! opened, because leases do not survive a restart.
+//! Links that are leased when a portion is taken are listed after its queues. They are queued again when the directory
+//! is opened, because leases do not survive a restart.
 
 use super::blocks::BlockReader;
 use super::chains::Chains;

@@ -1,4 +1,4 @@
-//! [`SnapshotWriter`]: takes a snapshot in portions, one per commit, so that no commit waits for the whole snapshot.
+//! [`SnapshotWriter`]: takes a snapshot in portions, at most one per commit, so that no commit waits for all of it.
 //!
 //! The crawl continues between two portions, so the parts of a snapshot are from different times. The snapshot contains
 //! the earliest log position, from which the log must be replayed onto it.
@@ -150,8 +150,8 @@ impl SnapshotWriter {
         }))
     }
 
-    /// Adds a group of queues in their state after this commit; returns the first lane of the next group. A group has
-    /// an eighth of the usual bytes. Queues are scattered in memory, so reading them takes longer per byte.
+    /// Adds a group of queues in their state after this commit; returns the first lane of the next group. A group ends
+    /// at an eighth of `size`: queues are scattered in memory, so reading them takes longer per byte.
     fn queues(&mut self, from: usize, size: usize, mark: Mark, state: &State) -> Result<usize, StoreError> {
         self.out.u64s([mark.end]);
         let mut lane = from;

@@ -156,8 +156,8 @@ impl UrlTracer {
         Ok(lanes.first().and_then(|lane| u32::try_from(*lane).ok()))
     }
 
-    /// The records with this key that have an entry of their own, [`Record::Line`], because they are not the record of a
-    /// link: those of runs, of robots.txt files and of skipped links.
+    /// The records with this key that have an entry of their own ([`Record::Line`]). They are not the record of a link:
+    /// those of runs, of robots.txt files and of skipped links.
     fn lines(&mut self, key: IndexKey<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut lines = Vec::new();
         for position in self.index.values(&*self.files, key)? {

@@ -127,7 +127,7 @@ pub struct LeaseToken {
 /// The effect of a put on a bucket.
 #[derive(Clone, Debug, Default)]
 pub struct PutResult {
-    /// For each link, whether it was unknown before.
+    /// For each link, whether it is new and was queued. A link above the limit of its host is dropped.
     pub new: Vec<bool>,
     /// The number of queued links of the bucket.
     pub queued: u64,

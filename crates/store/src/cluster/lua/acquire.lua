@@ -1,4 +1,5 @@
--- owner, milliseconds, whether pages are limited -> 1, epoch, queued, pages, the previous owner | 0, owner, milliseconds left
+-- owner, milliseconds, whether pages are limited
+--   -> 1, epoch, queued, pages, the previous owner | 0, owner, milliseconds left
 local head = redis.call('HMGET', HEAD, 'owner', 'epoch', 'until', 'queued', 'pages')
 local now = clock()
 if head[1] and head[1] ~= '' and head[1] ~= ARGV[1] and number(head[3]) > now then

@@ -7,8 +7,8 @@ if index < number(head[2]) then index = low % 2 ^ (number(head[1]) + 1) end
 local block, from = redis.call('HGET', SEEN, text(index)) or '', 1
 while true do
   local at = string.find(block, ARGV[1], from, true)
-  -- A match counts only at the start of a fingerprint.
   if not at then return 0 end
+  -- A match counts only at the start of a fingerprint.
   if (at - 1) % 8 == 0 then return 1 end
   from = at + 1
 end

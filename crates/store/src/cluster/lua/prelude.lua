@@ -5,8 +5,8 @@
 --   seen   hash  block number -> fingerprints, 8 bytes each
 --   host   hash  host -> rank:first block:last block:links, one for each rank, the lowest first. The rank of a link is
 --                its depth. Links with a priority have other ranks, negative for a high priority
---   queue  hash  rank:block:host -> links. A link shares its first bytes with the link before it in the block. It is stored as
---                the number of shared bytes, the length of the rest, its fingerprint and the rest;
+--   queue  hash  rank:block:host -> links. A link shares its first bytes with the link before it in the block. It is
+--                stored as the number of shared bytes, the length of the rest, its fingerprint and the rest;
 --                n:host -> how many links of the host were put, if that is limited
 --   run    hash  fingerprint of a leased link -> rank, number of the take, place in the take, host and link
 --   note   hash  host -> the note for the next owner of the bucket

@@ -1,5 +1,5 @@
 -- number or 0, { host, rank, maximum number of links of the host or 0, count, { fingerprint, link } x count } ...
---   -> '1' for each new link, '0' for each known one; known, queued
+--   -> '1' for each new link, '0' for each known or dropped one; known, queued
 -- The effect is idempotent. With a number the reply is idempotent too: it is stored under the caller's own key
 -- (the seventh), so that a caller whose reply was lost can find out which links its first attempt inserted.
 -- The seen set is a linear hash table that grows by one block per SPLIT fingerprints.

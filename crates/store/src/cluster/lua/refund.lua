@@ -1,5 +1,6 @@
 -- owner, epoch -> number, amount | 0, 0
--- Takes the pages that an idle bucket does not need out of its quota. The refund stays recorded until `refunded` deletes it.
+-- Takes the pages that an idle bucket does not need out of its quota. The refund stays recorded until `refunded` deletes
+-- it.
 if not is_held(ARGV[1], ARGV[2]) then return { 0, 0 } end
 local head = redis.call('HMGET', HEAD, 'queued', 'leased', 'quota', 'refunds', 'refund')
 if number(head[5]) > 0 then return { number(head[4]), number(head[5]) } end

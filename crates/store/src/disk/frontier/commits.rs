@@ -16,7 +16,7 @@ const SNAPSHOT_AFTER: u64 = 16 << 20;
 /// At the end of a run, a snapshot is written only if more of the log than this would have to be replayed. Replaying
 /// less takes milliseconds, while a snapshot costs several syncs.
 const MAX_REPLAY_AT_END: u64 = 4 << 20;
-/// A snapshot is written in portions, one with each commit. A portion has at least this many bytes.
+/// A snapshot is written in portions, at most one with each commit. A portion has at least this many bytes.
 const MIN_PORTION: usize = 1 << 20;
 /// A portion has at least this many times the bytes that the log has grown by since the previous portion.
 const PORTION_PER_GROWTH: u64 = 4;
@@ -38,7 +38,7 @@ pub(super) struct Snapshots {
     min_growth: u64,
     /// The same for a snapshot at the end of a run.
     min_growth_at_end: u64,
-    /// Each commit carries at least this many bytes of a snapshot.
+    /// See [`MIN_PORTION`].
     min_portion: usize,
     /// See [`PORTION_PER_GROWTH`].
     portion_per_growth: u64,

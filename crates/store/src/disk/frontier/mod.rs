@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// A reserved lane number: notes under it belong to the crawl itself.
 const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
-/// A reserved lane number: its note has the log position at which the last round began.
+/// A reserved lane number: its note has the log positions at which the last round and the round before it began.
 pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
 /// A reserved lane number: its note has the log position of the last link that this round has queued again.
 pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);

@@ -98,8 +98,8 @@ impl ObjectPrefix {
         let payload = PutPayload::from(content.to_vec());
         match self.runtime.block_on(self.store.put_opts(&self.path(name), payload, options)) {
             Ok(_) => Ok(true),
-            // An earlier attempt of this call may have created it, and its response was lost. So callers compare the
-            // content.
+            // An earlier attempt of this call may have created the object although its response was lost. A caller that
+            // must know compares the content.
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
             Err(error) => Err(Self::io_error(&error)),
         }
