@@ -91,8 +91,8 @@ const ENDS: [&str; 8] = [
     "because nothing is lost that is still attached.",
 ];
 
-/// Sentences of three parts, which a hash of host and page chooses. Pages may share a number, and then
-/// share the text.
+/// Sentences of three parts each. A hash of `host` and `page` chooses the parts, so pages of a host with the same number
+/// have the same text.
 fn prose(host: &str, page: u64, sentences: u64) -> String {
     // With `u64::MAX`, the size of the range would overflow in `pick`.
     let hash = pick(host, page, 0, u64::MAX - 1);

@@ -2,8 +2,8 @@
 //!
 //! Tests of politeness rely on what the server saw: how many requests a host had in flight, how soon one followed
 //! another, whether a disallowed page was requested. Most counters are atomics, so that threads rarely wait for
-//! each other. The set of pages and the list of [`SeenRequest`] entries are behind mutexes; the list can be disabled for
-//! long runs.
+//! each other. The map of host names, the set of pages and the list of [`SeenRequest`] entries are behind mutexes; the
+//! list can be disabled for long runs.
 //!
 //! Invariant: `begin` and `end` are called exactly once per request, whatever happens to its connection.
 

@@ -219,7 +219,7 @@ pub(super) fn add_wildcard_hosts(case: &mut CaseBuilder, links: u64) -> io::Resu
     Ok(address)
 }
 
-/// Checks that at most this many hosts were contacted.
+/// Checks that at most this many hosts were contacted, and that the report names the rule `domain_hosts`.
 pub(super) fn check_hosts_at_most(case: &mut CaseBuilder, max: usize) {
     case.check("the number of hosts is limited", move |report| {
         let hosts: std::collections::BTreeSet<&str> =
