@@ -296,7 +296,7 @@ pub struct FrontierModel {
     deferred: Vec<(u64, Link)>,
     leased: Vec<(u64, Link)>,
     settled: u64,
-    /// Number of times that a link was queued.
+    /// Number of times that a link was queued or deferred.
     arrivals: u64,
 }
 
@@ -412,7 +412,8 @@ impl History {
         self.rng.next_u64() % bound
     }
 
-    /// Makes `calls` random calls, and compares frontier and model after each.
+    /// Makes `calls` random calls. Compares results and counts of frontier and model after each call, and the lanes with work
+    /// at the end.
     pub fn run<F: Frontier>(&mut self, frontier: &mut F, calls: usize) {
         for call in 0..calls {
             self.call(frontier);
@@ -427,7 +428,7 @@ impl History {
         assert_eq!(found, expected, "lanes with work, seed {}", self.seed);
     }
 
-    /// Makes one random call.
+    /// Makes one random call. Sometimes a call about deferred links comes before it.
     pub fn call<F: Frontier>(&mut self, frontier: &mut F) {
         if frontier.can_defer() && self.below(5) == 0 {
             self.call_deferred(frontier);

@@ -152,7 +152,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// An event of the simulation.
 enum Event {
     Replied(Box<Visit>),
-    /// A response that drips or is silent is complete, or continues, or is closed because it is too slow.
+    /// Checks a response that drips or is silent: it is complete, or it continues, or it is closed because it is too slow.
     Check(Box<SlowFetch>),
     Resolved(LaneId, ResolveResult),
     /// Links from outside arrive.
