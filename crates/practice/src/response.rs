@@ -380,8 +380,8 @@ impl Response {
         self.header("ETag", format!("\"{tag}\""))
     }
 
-    /// Sends this date, and responds with 304 if `If-Modified-Since` repeats it. If the response has an entity tag too and the
-    /// request has `If-None-Match`, only the tag counts.
+    /// Sends this date, and responds with 304 if `If-Modified-Since` repeats it. If the response has an entity tag too
+    /// and the request has `If-None-Match`, only the tag counts.
     pub fn last_modified(mut self, date: &str) -> Response {
         self.last_modified = Some(date.to_owned());
         self.header("Last-Modified", date)

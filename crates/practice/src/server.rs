@@ -1,7 +1,7 @@
 //! The event loop: one thread, one epoll instance, any number of connections.
 //!
-//! Every thread watches all listeners (for a new client, the kernel need not wake all threads) and keeps the connections
-//! that it accepted. Threads share the log, the pages and the TLS configurations.
+//! Every thread watches all listeners (with `EPOLLEXCLUSIVE`, so that a new client does not wake all threads) and keeps
+//! the connections that it accepted. Threads share the log, the pages and the TLS configurations.
 //!
 //! Invariant: a thread blocks only in `epoll_wait`.
 

@@ -1,8 +1,8 @@
 //! A timer queue: ordered deadlines, and one system timer for the earliest.
 //!
-//! Each waiting connection has one entry in an ordered set. The system timer is updated only when the earliest deadline
-//! changes. It is a `timerfd`, because epoll's timeout has a resolution of one millisecond: too coarse for a latency of
-//! 25 ms with an error below one percent.
+//! Each connection that waits for a time has one entry in an ordered set. The system timer is updated only when the
+//! earliest deadline changes. It is a `timerfd`, because epoll's timeout has a resolution of one millisecond: too
+//! coarse for a latency of 25 ms with an error below one percent.
 //!
 //! Invariant: a connection has at most one deadline.
 

@@ -322,8 +322,8 @@ impl Graph {
 
     /// Appends the response for a page to `out`, and returns the number of filler bytes that must follow.
     ///
-    /// Filler of up to 64 KiB is appended too, and the result is 0. Longer filler is left to the caller, who sends it from
-    /// the shared block.
+    /// Filler of up to 64 KiB is appended too, and the result is 0. Longer filler is left to the caller, who sends it
+    /// from the shared block.
     pub(crate) fn render(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         match self.kind(id) {
             _ if id.page == ROBOTS => self.render_head(404, "", 0, out),
@@ -368,8 +368,8 @@ impl Graph {
         fill
     }
 
-    /// Writes title and links, with text between them as far as the planned size allows (at most 64 KiB). Returns the number
-    /// of bytes written. The caller adds filler up to the planned size.
+    /// Writes title and links, with text between them as far as the planned size allows (at most 64 KiB). Returns the
+    /// number of bytes written. The caller adds filler up to the planned size.
     fn render_body(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
         let links = match self.plan.shape {

@@ -6,8 +6,8 @@ use crate::response::Response;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Terminal control sequences. The first two begin with ESC, a C0 character: they set the window title and clear the screen.
-/// The third begins with CSI, a C1 character, and changes the colour. The last reverses the direction of text.
+/// Terminal control sequences. The first two begin with ESC, a C0 character: they set the window title and clear the
+/// screen. The third begins with CSI, a C1 character, and changes the colour. The last reverses the direction of text.
 const CONTROL_SEQUENCES: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
@@ -229,7 +229,8 @@ fn check_writes_inside(case: &mut CaseBuilder) {
     });
 }
 
-/// The number of responses in the archives of a folder, revisits included. The reader is independent of the crawler's code.
+/// The number of responses in the archives of a folder, revisits included. The reader is independent of the crawler's
+/// code.
 fn count_responses(folder: &Path) -> Result<usize, String> {
     let mut in_archive = 0;
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {

@@ -7,7 +7,8 @@
 //! The server does not use Argiope's HTTP/2 code, because a client should be tested against an independent
 //! implementation.
 //!
-//! Invariant: after `RequestLog::begin`, `RequestLog::end` is called exactly once for a request, however its stream ends.
+//! Invariant: after `RequestLog::begin`, `RequestLog::end` is called exactly once for a request, however its stream
+//! ends.
 
 mod play;
 mod stream;
