@@ -1,8 +1,8 @@
 //! [`CrashFiles`]: in-memory files that simulate a power loss.
 //!
 //! At a power cut, each sector of unsynced data is kept or lost independently. Of the unsynced changes of names in a
-//! folder, a random number of the first ones is kept. In addition, any call can be made to fail. A test can therefore run the same history
-//! again and again, each time with a fault at another call.
+//! folder, a random number of the first ones is kept. In addition, any call can be made to fail. A test can therefore
+//! run the same history again and again, each time with a fault at another call.
 
 use argiope_store::disk::{File, Files};
 use std::collections::BTreeMap;

@@ -195,6 +195,7 @@ pub fn links_of_a_higher_priority_are_taken_first<F: Frontier>(make: impl Fn(u64
     let order = frontier.take(lane, 99).expect("take");
     let numbers: Vec<usize> = order.iter().filter_map(|link| all.iter().position(|other| other == link)).collect();
     assert_eq!(numbers, [6, 2, 4, 8, 0, 1, 5, 3, 7]);
+    // A link that is put back returns to its place in the queue.
     frontier.put_back(all[8].clone()).expect("put back");
     frontier.put_back(all[2].clone()).expect("put back");
     frontier.put_back(all[0].clone()).expect("put back");
@@ -412,8 +413,8 @@ impl History {
         self.rng.next_u64() % bound
     }
 
-    /// Makes `calls` random calls. Compares results and counts of frontier and model after each call, and the lanes with work
-    /// at the end.
+    /// Makes `calls` random calls. Compares results and counts of frontier and model after each call, and the lanes
+    /// with work at the end.
     pub fn run<F: Frontier>(&mut self, frontier: &mut F, calls: usize) {
         for call in 0..calls {
             self.call(frontier);

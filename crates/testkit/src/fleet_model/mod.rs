@@ -28,7 +28,8 @@ pub const MARGIN_TICKS: u64 = 2;
 /// The rules of the protocol. Each can be disabled.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetProtocol {
-    /// The store refuses `take`, `settle`, `renew`, `release` and `refund` if another process or epoch holds the bucket.
+    /// The store refuses `take`, `settle`, `renew`, `release` and `refund` if another process or epoch holds the
+    /// bucket.
     pub fence: bool,
     /// A page is settled after its links are in their buckets.
     pub links_first: bool,
@@ -336,7 +337,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks the start of a request to a host: no other process may have started one with a later lease of the bucket.
+    /// Checks the start of a request to a host: none may have been started before with a later lease of the bucket, or
+    /// with another lease of the same epoch.
     fn check_start(&mut self, bucket: usize, token: ModelToken) -> Result<(), String> {
         self.report.fetches += 1;
         match self.started.insert(bucket, token) {

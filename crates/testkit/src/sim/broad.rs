@@ -84,9 +84,10 @@ impl BroadWeb {
         links
     }
 
-    /// A lower bound for any polite schedule that fetches the pages of a host one after the other, in the order of their
-    /// numbers. It is the larger of two times. The first is the longest time of a host; for a host that is found late, the time of the root that links to it
-    /// is added. The second is the sum of all response times divided by `concurrency`.
+    /// A lower bound for any polite schedule that fetches the pages of a host one after the other, in the order of
+    /// their numbers. It is the larger of two times. The first is the longest time of a host; for a host that is found
+    /// late, the time of the root that links to it is added. The second is the sum of all response times divided by
+    /// `concurrency`.
     pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
         let hosts = 0..self.sizes.len();
         // Name resolution, then robots.txt and the pages, one after the other.
