@@ -180,7 +180,7 @@ pub fn audit_sites() -> io::Result<[Site; 2]> {
         // An image is large above 500,000 bytes.
         ("/img/large.png", Response::bytes(vec![7; 600_000]).content_type("image/png")),
     ];
-    // An image is linked from a page of its own case, or by `images` below.
+    // Images are embedded instead: by pages above, or by `images` below.
     let is_linked = |path: &str| !path.starts_with("/orphan/lonely") && !path.starts_with("/img/");
     let links: String = pages
         .iter()

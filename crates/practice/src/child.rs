@@ -3,7 +3,8 @@
 //! A separate process has its own limit on file descriptors: every connection needs one in the client and one in the
 //! server. A measurement of a crawler's memory also must not include the server's memory.
 //!
-//! Invariant: the child never outlives its handle. If the parent is killed, the child reads end of input and exits.
+//! Invariant: the child never outlives its handle. If the parent is killed, the child reads end of input and exits
+//! (unless it was started with `--forever`).
 
 use crate::log::Stats;
 use crate::serve::ReadyLine;

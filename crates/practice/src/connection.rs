@@ -2,9 +2,9 @@
 //!
 //! A connection is a small state machine. Its thread calls it when bytes have arrived, when the socket is writable
 //! again, or when its timer has expired. It does as much as it can without blocking. It then waits for a time
-//! (`wake_at`), for a writable socket (`is_blocked`), or else for bytes from the client. While it waits for the
-//! latency of a generated page it owns no buffer, because the page is rendered only when it is due. A client that closes
-//! its side is treated as disconnected, even in the middle of a response.
+//! (`wake_at`), for a writable socket (`is_blocked`), or else for bytes from the client or the release of the web.
+//! While it waits for the latency of a generated page it owns no buffer, because the page is rendered only when it is
+//! due. A client that closes its side is treated as disconnected, even in the middle of a response.
 //!
 //! Invariant: `begin` logs the start of a request. Its end is logged exactly once, by `continue_response` or on drop.
 
@@ -103,7 +103,7 @@ pub(crate) struct GraphPage {
     rendered: Vec<u8>,
     /// The index in `rendered` from which bytes are sent one at a time.
     drip_at: usize,
-    /// Bytes of filler text after `rendered`.
+    /// Bytes of filler text, sent after `rendered[..drip_at]`.
     fill: u64,
 }
 
@@ -440,8 +440,8 @@ impl ClientConnection {
         })
     }
 
-    /// Renders a page into the thread's buffer and sends it from there. Only bytes that the socket does not accept are
-    /// copied into the response.
+    /// Renders a page into the thread's buffer and sends it from there. Bytes that the socket does not accept are
+    /// copied into the response. If the page drips, nothing is sent yet and all bytes are copied.
     fn render(&mut self, response: &mut ActiveResponse, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         let Source::Page(page) = &mut response.source else { return Ok(Progress::Next) };
         context.page.clear();
@@ -590,7 +590,7 @@ pub(crate) fn select(content: &SiteContent, request: &ReceivedRequest<'_>) -> (S
     (source, status, is_violation)
 }
 
-/// Whether the request has a validator of the page.
+/// Whether a validator in the request matches the page.
 fn is_unchanged(script: &ResponseScript, request: &ReceivedRequest<'_>) -> bool {
     if let (Some(tag), Some(wanted)) = (&script.etag, request.header("if-none-match")) {
         return wanted == "*" || wanted.contains(&format!("\"{tag}\""));

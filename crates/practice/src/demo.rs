@@ -4,8 +4,8 @@
 //! museum of old encodings, an attic of errors (some of them temporary), a monastery with a Crawl-delay (also over
 //! HTTPS), and a warehouse of large pages. A polite crawl takes about ten seconds.
 //!
-//! Invariant: every page can be reached from the journal's first page, and every link leads to a scripted page, except
-//! those in [`MISSING`].
+//! Invariant: every page can be reached from the journal's first page. Every link leads to a scripted page, except the
+//! `mailto:` link and the links to the paths in [`MISSING`].
 
 use crate::certificate::CertificateKind;
 use crate::graph::mix;
@@ -91,8 +91,8 @@ const ENDS: [&str; 8] = [
     "because nothing is lost that is still attached.",
 ];
 
-/// Sentences of three parts, which a hash of host and page chooses. Pages may share a number, and then
-/// share the text.
+/// Sentences of three parts each. A hash of `host` and `page` chooses the parts, so pages of a host with the same
+/// number have the same text.
 fn prose(host: &str, page: u64, sentences: u64) -> String {
     // With `u64::MAX`, the size of the range would overflow in `pick`.
     let hash = pick(host, page, 0, u64::MAX - 1);

@@ -16,7 +16,7 @@
 //! | growth | `--pages 10000` to `--pages 10000000` |
 //! | extraction | `--family shop` |
 //!
-//! Every error names the flag and shows the correct form.
+//! Every error of a flag names the flag.
 //!
 //! Invariant: the same flags produce the same web in every process; only the port may differ.
 

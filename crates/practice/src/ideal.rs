@@ -1,4 +1,4 @@
-//! Lower bounds for the time of crawling a graph, computed from the delays of the servers.
+//! Lower bounds for the time of crawling a graph, computed from the latencies of its pages.
 //!
 //! A crawler has a limit on requests in flight, a limit per host, and a minimum delay between the starts of two
 //! requests to a host. If robots.txt is obeyed, it is requested first. There are three lower bounds, and the ideal time
@@ -74,7 +74,7 @@ impl Graph {
         ideal
     }
 
-    /// The duration of a page's response, to its last byte.
+    /// The duration of a page's response, to its last byte; the timeout on a dead host.
     fn fetch_duration(&self, id: PageId, limits: CrawlerLimits) -> f64 {
         if self.kind(id) == PageKind::Dead {
             return limits.timeout.as_secs_f64();
@@ -181,8 +181,8 @@ impl LateFetches {
         let delay = limits.delay.as_secs_f64();
         // The delays between all starts, and the last response.
         let starts = (self.count - 1) as f64 * delay + self.shortest;
-        // One at a time: each start waits for the delay and for the previous response. After the last one there is no
-        // delay. That saves most if the last one is the shortest.
+        // One at a time: each start waits for the delay and for the previous response. Only the last fetch is not
+        // followed by a delay. The bound is lowest if the shortest fetch is the last.
         let single = if limits.per_host <= 1 { self.spaced_sum - (delay - self.shortest).max(0.0) } else { 0.0 };
         self.min_time(limits.per_host).max(starts).max(single)
     }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_takes_the_sum_of_all_delays() {
+    fn one_at_a_time_takes_the_sum_of_all_latencies() {
         let graph = web(GraphPlan { pages: 5, ..GraphPlan::default() });
         let ideal = graph.ideal(limits(1, 1, 0));
         assert!(is_close(ideal.ideal, 0.6), "robots.txt and five pages: {ideal:?}");

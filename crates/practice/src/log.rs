@@ -2,8 +2,8 @@
 //!
 //! Tests of politeness rely on what the server saw: how many requests a host had in flight, how soon one followed
 //! another, whether a disallowed page was requested. Most counters are atomics, so that threads rarely wait for
-//! each other. The set of pages and the list of [`SeenRequest`] entries are behind mutexes; the list can be disabled for
-//! long runs.
+//! each other. The map of host names, the set of pages and the list of [`SeenRequest`] entries are behind mutexes; the
+//! list can be disabled for long runs.
 //!
 //! Invariant: `begin` and `end` are called exactly once per request, whatever happens to its connection.
 
@@ -40,7 +40,8 @@ pub struct SeenRequest {
     pub status: u16,
     /// When the request was complete, with its body.
     pub start: Duration,
-    /// When the last byte of the response was written to the socket; `None` before that, or if the connection broke.
+    /// When the script of the response ended, with the last byte or with a scripted close or reset; `None` before that,
+    /// or if the connection broke.
     pub end: Option<Duration>,
 }
 
@@ -81,7 +82,7 @@ pub struct SiteCount {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
     pub requests: u64,
-    /// Requests whose response was sent completely.
+    /// Requests whose response was sent as scripted.
     pub answered: u64,
     /// Number of distinct pages (host name, path and query) with status 200.
     pub pages: u64,
@@ -176,7 +177,7 @@ pub(crate) struct RequestLog {
     /// Notified after every event, if a thread waits.
     changed: Condvar,
     requests: AtomicU64,
-    /// Responses that were sent completely.
+    /// Responses that were sent as scripted.
     answered: AtomicU64,
     /// Accepted connections.
     connections: AtomicU64,

@@ -1,7 +1,7 @@
 //! The oracle: the records that a correct crawl of a graph must contain, computed without a server.
 //!
-//! Invariant: the oracle uses only [`Graph::kind`] and [`Graph::links`], never the bytes of a page. Tests check that the
-//! rendered pages agree with it.
+//! Invariant: the oracle uses only [`Graph::kind`], [`Graph::links`] and [`Graph::url`], never the bytes of a page.
+//! Tests check that the rendered pages agree with it.
 
 use crate::graph::{Graph, PageId, PageKind};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};

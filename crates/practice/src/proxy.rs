@@ -18,7 +18,7 @@ pub struct PracticeProxy {
     login: Option<(String, String)>,
     /// The host names that the proxy can resolve.
     names: Vec<(String, IpAddr)>,
-    /// Bytes that are sent in response to every request.
+    /// Bytes that are sent in response to every HTTP request or SOCKS greeting.
     fixed_response: Option<Vec<u8>>,
 }
 
@@ -49,7 +49,7 @@ impl PracticeProxy {
         self
     }
 
-    /// Sends these bytes in response to every request, then closes.
+    /// Sends these bytes in response to every HTTP request or SOCKS greeting, then closes.
     pub fn always_responding(mut self, response: impl Into<Vec<u8>>) -> PracticeProxy {
         self.fixed_response = Some(response.into());
         self
@@ -182,7 +182,7 @@ impl RunningProxy {
     }
 }
 
-/// Copies bytes in both directions until one side closes.
+/// Copies bytes in both directions until the client closes.
 fn relay(mut client: &TcpStream, mut host: &TcpStream) -> io::Result<()> {
     std::thread::scope(|scope| {
         scope.spawn(move || {

@@ -33,7 +33,8 @@ pub(crate) enum ParsedRequest<'a> {
     Malformed,
 }
 
-/// The longest body a practice server reads.
+/// The longest body that is parsed. Over HTTP/1.1, sites close the connection earlier: at `MAX_INPUT` of
+/// `connection.rs`.
 const MAX_BODY: usize = 4 << 20;
 
 /// The longest head a practice server reads.

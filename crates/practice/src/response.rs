@@ -29,7 +29,7 @@ pub enum ResponseEnd {
     /// The response says `Connection: close`, and the server closes.
     Close,
     /// The response says `Connection: keep-alive`, but the server closes: the client's idle connection becomes stale. A
-    /// truncated HTTP/1.1 response does not say so.
+    /// truncated HTTP/1.1 response has no `Connection` header.
     SilentClose,
     /// The connection is reset (TCP RST).
     Reset,
@@ -86,7 +86,7 @@ pub struct Response {
     pub(crate) drip: Option<Drip>,
     /// Whether `drip` applies to the head as well.
     pub(crate) drip_head: bool,
-    /// The response ends after this many bytes of the body, with its chunk headers.
+    /// The response ends after this many bytes of the body. Chunk headers count too.
     pub(crate) truncate_at: Option<u64>,
     pub(crate) ending: ResponseEnd,
     /// Bytes that are sent in place of head and body.
@@ -298,7 +298,7 @@ impl Response {
         self
     }
 
-    /// Sends the body in pieces of `bytes`, with the time `every` between them.
+    /// Sends the body in pieces of `bytes`, with the time `every` between them. Filler is sent without pauses.
     pub fn drip(mut self, bytes: usize, every: Duration) -> Response {
         self.drip = Some(Drip { bytes: bytes.max(1), every });
         self
@@ -338,7 +338,7 @@ impl Response {
         self
     }
 
-    /// Stops after this many bytes of the body (with its chunk headers) and closes, regardless of the declared length.
+    /// Stops after this many bytes of the body (chunk headers count too) and closes, regardless of the declared length.
     pub fn truncate_at(mut self, bytes: u64) -> Response {
         self.truncate_at = Some(bytes);
         if self.ending == ResponseEnd::KeepAlive {
@@ -374,13 +374,14 @@ impl Response {
         self
     }
 
-    /// Sends this entity tag (without quotes), and responds with 304 if `If-None-Match` contains it.
+    /// Sends this entity tag (without quotes), and responds with 304 if `If-None-Match` contains it or is `*`.
     pub fn etag(mut self, tag: &str) -> Response {
         self.etag = Some(tag.to_owned());
         self.header("ETag", format!("\"{tag}\""))
     }
 
-    /// Sends this date, and responds with 304 if `If-Modified-Since` repeats it and there is no `If-None-Match`.
+    /// Sends this date, and responds with 304 if `If-Modified-Since` repeats it. If the response has an entity tag too
+    /// and the request has `If-None-Match`, only the tag counts.
     pub fn last_modified(mut self, date: &str) -> Response {
         self.last_modified = Some(date.to_owned());
         self.header("Last-Modified", date)

@@ -269,6 +269,8 @@ mod tests {
         let bytes = sent_bytes(&Response::filled("<p>", 100_000));
         let at = bytes.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
         assert_eq!(bytes.len() - at, 100_000);
+        let head = String::from_utf8_lossy(&bytes[..at]);
+        assert!(head.contains("Content-Length: 100000\r\n"), "{head}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The server as a program: flags, one line of JSON when it is ready, then commands on standard input.
 //!
-//! Invariant: standard output contains only lines of JSON, so that a parent process can parse it.
+//! Invariant: while it serves, standard output contains only lines of JSON, so that a parent process can parse it.
 
 use crate::family::{Family, HELP, ServeOptions};
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ fn run(options: &ServeOptions) -> io::Result<()> {
     web.stop()
 }
 
-/// Raises the limit of open files, because every connection needs one. Errors are ignored.
+/// Raises the limit on file descriptors, because every connection needs one. Errors are ignored.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);

@@ -1,7 +1,7 @@
 //! The event loop: one thread, one epoll instance, any number of connections.
 //!
-//! Every thread watches all listeners (the kernel wakes one of them for a new client) and keeps the connections that it
-//! accepted. While they handle requests, threads share only the log.
+//! Every thread watches all listeners (with `EPOLLEXCLUSIVE`, so that a new client does not wake all threads) and keeps
+//! the connections that it accepted. Threads share the log, the pages and the TLS configurations.
 //!
 //! Invariant: a thread blocks only in `epoll_wait`.
 
@@ -133,7 +133,7 @@ impl ServerThread {
                 }
                 Err(Errno::AGAIN) => return,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    // No file descriptor is free: pause accepting instead of spinning.
+                    // No file descriptor or memory is free: pause accepting instead of spinning.
                     for site in &shared.sites {
                         let _ = epoll::delete(&self.epoll, &site.listener);
                     }

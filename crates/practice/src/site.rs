@@ -121,7 +121,7 @@ impl Site {
         self
     }
 
-    /// Accepts only HTTP/2.
+    /// Like [`Site::http2`], but ALPN does not offer HTTP/1.1. Clients without ALPN can still use HTTP/1.1.
     pub fn only_http2(mut self) -> Site {
         self.http2 = Some(Http2 { allows_http1: false, max_streams: DEFAULT_MAX_STREAMS });
         self

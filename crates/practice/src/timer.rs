@@ -1,10 +1,10 @@
 //! A timer queue: ordered deadlines, and one system timer for the earliest.
 //!
-//! Each waiting connection has one entry in an ordered set. The system timer is updated only when the earliest deadline
-//! changes. It is a `timerfd`, because epoll's timeout has a resolution of one millisecond: too coarse for a latency of
-//! 25 ms with an error below one percent.
+//! Each connection that waits for a time has one entry in an ordered set. The system timer is updated only when the
+//! earliest deadline changes. It is a `timerfd`, because epoll's timeout has a resolution of one millisecond: too
+//! coarse for a latency of 25 ms with an error below one percent.
 //!
-//! Invariant: a token has at most one deadline.
+//! Invariant: a connection has at most one deadline.
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
@@ -32,7 +32,7 @@ impl DeadlineQueue {
         self.timer.as_fd()
     }
 
-    /// Sets the deadline of a token.
+    /// Adds a deadline of a token. An earlier one stays until it passes or is cancelled.
     pub(crate) fn set(&mut self, due: Instant, token: u64) {
         self.deadlines.insert((due, token));
     }

@@ -205,7 +205,7 @@ impl RunningWeb {
         self.shared.log.wait(timeout, || self.shared.log.requests() >= count)
     }
 
-    /// Blocks until this many responses were sent completely; returns `false` on timeout.
+    /// Blocks until this many responses were sent as scripted; returns `false` on timeout.
     #[must_use = "it may have timed out"]
     pub fn wait_answered(&self, count: u64, timeout: Duration) -> bool {
         self.shared.log.wait(timeout, || self.shared.log.answered() >= count)
@@ -217,7 +217,8 @@ impl RunningWeb {
         self.shared.log.wait(timeout, || self.shared.log.open() == count)
     }
 
-    /// Blocks until `condition` returns true; it is called after every event of the web. Returns `false` on timeout.
+    /// Blocks until `condition` returns true. It is called after every event of the web, and at least every 50 ms.
+    /// Returns `false` on timeout.
     #[must_use = "it may have timed out"]
     pub fn wait_until(&self, timeout: Duration, mut condition: impl FnMut(&RunningWeb) -> bool) -> bool {
         self.shared.log.wait(timeout, || condition(self))

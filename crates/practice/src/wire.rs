@@ -23,7 +23,7 @@ pub(crate) enum Received {
     Plain(usize),
     /// Bytes were decrypted and appended to `decrypted`.
     Decrypted,
-    /// No bytes have arrived.
+    /// No bytes for the application have arrived.
     Nothing,
     /// The client has disconnected or violated the protocol.
     Gone,

@@ -57,7 +57,7 @@ fn the_authority_and_the_roots_are_written() {
 }
 
 #[test]
-fn silent_hosts_list_pages_that_never_respond() {
+fn silent_hosts_list_pages_with_held_responses() {
     let mut child = spawn("serve --family silent --hosts 2 --pages 10");
     let root = child.ready().roots[1].clone();
     let (_, body) = get_root(&root);
@@ -99,7 +99,7 @@ fn the_server_exits_when_its_input_ends() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
 }
 
-/// More clients than file descriptors: waiting clients are served when others disconnect, and the server does not spin.
+/// More clients than file descriptors: waiting clients are served when others disconnect.
 #[test]
 fn the_server_survives_running_out_of_file_descriptors() {
     let shell = format!("ulimit -n 40; exec {BINARY} serve --pages 3");

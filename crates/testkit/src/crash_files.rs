@@ -1,8 +1,8 @@
 //! [`CrashFiles`]: in-memory files that simulate a power loss.
 //!
 //! At a power cut, each sector of unsynced data is kept or lost independently. Of the unsynced changes of names in a
-//! folder, the first few are kept. In addition, any call can be made to fail. A test can therefore run the same history
-//! again and again, each time with a fault at another call.
+//! folder, a random number of the first ones is kept. In addition, any call can be made to fail. A test can therefore
+//! run the same history again and again, each time with a fault at another call.
 
 use argiope_store::disk::{File, Files};
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ const SECTOR: usize = 512;
 /// The fault at the chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// The power fails during the call. Half of a write is done; any other call has no effect. All later calls fail too.
+    /// The power fails during the call. Half of a write is done; any other call has no effect. All later calls
+    /// fail in the same way.
     PowerCut,
     /// Only this call fails.
     Once(io::ErrorKind),
@@ -41,7 +42,7 @@ struct Disk {
     unsynced_names: BTreeMap<String, Vec<NameChange>>,
     /// The id of the next new file.
     next: u64,
-    /// Number of calls so far that changed something.
+    /// Number of calls so far, without those that only read.
     calls: u64,
     /// The planned fault and the number of its call.
     planned_fault: Option<(u64, InjectedFault)>,
@@ -123,7 +124,7 @@ impl CrashFiles {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of calls so far that changed something.
+    /// The number of calls so far, without those that only read.
     pub fn calls(&self) -> u64 {
         self.disk().calls
     }
@@ -181,7 +182,7 @@ impl CrashFiles {
 }
 
 impl Disk {
-    /// Counts a call that changes something; returns an error if a fault is due.
+    /// Counts a call that does more than read; returns an error if a fault is due.
     fn call(&mut self) -> io::Result<()> {
         let number = self.calls;
         self.calls += 1;

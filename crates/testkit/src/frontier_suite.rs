@@ -195,6 +195,7 @@ pub fn links_of_a_higher_priority_are_taken_first<F: Frontier>(make: impl Fn(u64
     let order = frontier.take(lane, 99).expect("take");
     let numbers: Vec<usize> = order.iter().filter_map(|link| all.iter().position(|other| other == link)).collect();
     assert_eq!(numbers, [6, 2, 4, 8, 0, 1, 5, 3, 7]);
+    // A link that is put back returns to its place in the queue.
     frontier.put_back(all[8].clone()).expect("put back");
     frontier.put_back(all[2].clone()).expect("put back");
     frontier.put_back(all[0].clone()).expect("put back");
@@ -296,7 +297,7 @@ pub struct FrontierModel {
     deferred: Vec<(u64, Link)>,
     leased: Vec<(u64, Link)>,
     settled: u64,
-    /// Number of times that a link was queued.
+    /// Number of times that a link was queued or deferred.
     arrivals: u64,
 }
 
@@ -412,7 +413,8 @@ impl History {
         self.rng.next_u64() % bound
     }
 
-    /// Makes `calls` random calls, and compares frontier and model after each.
+    /// Makes `calls` random calls. Compares results and counts of frontier and model after each call, and the lanes
+    /// with work at the end.
     pub fn run<F: Frontier>(&mut self, frontier: &mut F, calls: usize) {
         for call in 0..calls {
             self.call(frontier);
@@ -427,7 +429,7 @@ impl History {
         assert_eq!(found, expected, "lanes with work, seed {}", self.seed);
     }
 
-    /// Makes one random call.
+    /// Makes one random call. Sometimes a call about deferred links comes before it.
     pub fn call<F: Frontier>(&mut self, frontier: &mut F) {
         if frontier.can_defer() && self.below(5) == 0 {
             self.call_deferred(frontier);

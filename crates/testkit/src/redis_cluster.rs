@@ -38,7 +38,8 @@ struct Server {
 impl RedisCluster {
     /// Three primaries with one replica each.
     pub fn start() -> Self {
-        let cluster = Self::launch(6, true, None);
+        let is_cluster = true;
+        let cluster = Self::launch(6, is_cluster, None);
         // `redis-cli --cluster create` does the same and takes several seconds longer.
         for index in 0..6 {
             cluster.call_until_ok(index, &["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
@@ -73,12 +74,14 @@ impl RedisCluster {
 
     /// One server without cluster mode.
     pub fn single() -> Self {
-        Self::launch(1, false, None)
+        let is_cluster = false;
+        Self::launch(1, is_cluster, None)
     }
 
     /// One server that accepts only TLS connections with this login.
     pub fn with_tls_and_login(access: ServerAccess) -> Self {
-        Self::launch(1, false, Some(access))
+        let is_cluster = false;
+        Self::launch(1, is_cluster, Some(access))
     }
 
     fn launch(count: usize, is_cluster: bool, access: Option<ServerAccess>) -> Self {

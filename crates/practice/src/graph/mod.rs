@@ -232,7 +232,7 @@ impl Graph {
         Duration::from_micros(least + below(self.random(id, 1), greatest - least + 1))
     }
 
-    /// The number of children of each page in its host's tree.
+    /// Maximum number of children of a page in its host's tree.
     fn arity(&self) -> u32 {
         (self.plan.links / 4).max(2)
     }
@@ -268,7 +268,7 @@ impl Graph {
     /// Whether no other page is found only through this one.
     fn is_leaf(&self, PageId { host, page }: PageId) -> bool {
         let pages = self.pages_of(host);
-        // The middle page links to the child hosts.
+        // Page 0 is the root of the tree. `page >= pages` is robots.txt. The middle page links to the child hosts.
         if page == 0 || page >= pages || page == pages / 2 {
             return false;
         }
@@ -322,7 +322,8 @@ impl Graph {
 
     /// Appends the response for a page to `out`, and returns the number of filler bytes that must follow.
     ///
-    /// Up to 64 KiB of filler are appended here. For larger pages the caller sends the filler from the shared block.
+    /// Filler of up to 64 KiB is appended too, and the result is 0. Longer filler is left to the caller, who sends it
+    /// from the shared block.
     pub(crate) fn render(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         match self.kind(id) {
             _ if id.page == ROBOTS => self.render_head(404, "", 0, out),
@@ -367,8 +368,8 @@ impl Graph {
         fill
     }
 
-    /// Writes title and links, with text between them to reach about the planned size, and returns the number of bytes
-    /// written. The caller adds filler up to the planned size.
+    /// Writes title and links, with text between them as far as the planned size allows (at most 64 KiB). Returns the
+    /// number of bytes written. The caller adds filler up to the planned size.
     fn render_body(&self, id: PageId, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
         let links = match self.plan.shape {

@@ -6,8 +6,8 @@ use crate::response::Response;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Terminal control sequences: sets the window title, rings the bell, clears the screen, changes the colour (as C0 and as
-/// C1 characters), and reverses the direction of text.
+/// Terminal control sequences. The first two begin with ESC, a C0 character: they set the window title and clear the
+/// screen. The third begins with CSI, a C1 character, and changes the colour. The last reverses the direction of text.
 const CONTROL_SEQUENCES: &str = "\u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt.exe";
 
 pub(super) fn cases() -> Vec<Case> {
@@ -214,7 +214,7 @@ fn check_writes_inside(case: &mut CaseBuilder) {
             let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
             Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
         };
-        // The test runner has written the other two next to the crawl directory.
+        // The test runner has written `argiope.toml` and `ca.pem`. `crawl` is the crawl directory.
         let outside: Vec<String> = names(parent)?
             .into_iter()
             .filter(|name| !["argiope.toml", "ca.pem", "crawl"].contains(&name.as_str()))
@@ -229,7 +229,8 @@ fn check_writes_inside(case: &mut CaseBuilder) {
     });
 }
 
-/// The number of responses in the archives of a folder. The reader is independent of the crawler's code.
+/// The number of responses in the archives of a folder, revisits included. The reader is independent of the crawler's
+/// code.
 fn count_responses(folder: &Path) -> Result<usize, String> {
     let mut in_archive = 0;
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {
@@ -240,7 +241,7 @@ fn count_responses(folder: &Path) -> Result<usize, String> {
         while !rest.is_empty() {
             let end = rest.windows(4).position(|four| four == b"\r\n\r\n").ok_or("a record without an end")?;
             let head = String::from_utf8_lossy(&rest[..end]).into_owned();
-            demand(head.starts_with("WARC/1.1\r\n"), format!("no record starts with {head:?}"))?;
+            demand(head.starts_with("WARC/1.1\r\n"), format!("a record does not start with WARC/1.1: {head:?}"))?;
             let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             let length: usize = field("Content-Length:").and_then(|text| text.parse().ok()).ok_or("no length")?;
             in_archive += usize::from(matches!(field("WARC-Type:"), Some("response" | "revisit")));

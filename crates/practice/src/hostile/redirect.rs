@@ -314,7 +314,7 @@ fn redirect_with_endless_body(case: &mut CaseBuilder, head: Vec<u8>, piece: Vec<
     case.expect_at(format!("http://{address}/next"));
     case.check("only a part of the discarded body is read", move |_| {
         let sent = sent.load(SeqCst);
-        demand(sent < MAX_DISCARDED, format!("{sent} bytes were read"))
+        demand(sent < MAX_DISCARDED, format!("{sent} bytes were sent"))
     });
     Ok(())
 }

@@ -87,7 +87,7 @@ pub(super) fn cases() -> Vec<Case> {
             case.add_site(site);
             Ok(())
         }),
-        Case::new("ROB21", "forty thousand rules", Expect::Ok, |case| {
+        Case::new("ROB21", "36,000 rules", Expect::Ok, |case| {
             // More than 500 KiB, the part of a robots.txt that RFC 9309 requires crawlers to read. The links below match
             // the first rules.
             let rules: String = (0..36_000).map(|n| format!("Disallow:/{n}\n")).collect();

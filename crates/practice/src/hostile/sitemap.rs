@@ -110,7 +110,10 @@ pub(super) fn cases() -> Vec<Case> {
             let site = case.site()?;
             let text = format!("{HEAD}{URLSET}{}<url><loc>{}", entry(&site.url("/whole")), site.url("/cut"));
             case.check("the complete entry is used, and the truncated one is not", |report| {
-                demand(report.request_count("/whole") == 1 && report.request_count("/cut") == 0, "they were not")
+                demand(
+                    report.request_count("/whole") == 1 && report.request_count("/cut") == 0,
+                    "/whole was not requested once, or /cut was requested",
+                )
             });
             judge_sitemap(case, site.page("/map", Response::text(text)).page("/whole", Response::html("here")));
             Ok(())
@@ -122,7 +125,10 @@ pub(super) fn cases() -> Vec<Case> {
             case.set("scope", "any");
             case.set("allow-private", true);
             case.check("URLs of the other host are dropped", |report| {
-                demand(report.request_count("/stolen") == 0 && report.request_count("/own") == 1, "they were requested")
+                demand(
+                    report.request_count("/stolen") == 0 && report.request_count("/own") == 1,
+                    "/stolen was requested, or /own was not",
+                )
             });
             let text = urlset(&[foreign, site.url("/own")]);
             judge_sitemap(case, site.page("/map", Response::text(text)).page("/own", Response::html("here")));

@@ -208,6 +208,7 @@ pub(super) fn cases() -> Vec<Case> {
             // A label has at most 63 bytes, a name at most 253.
             let label = format!("http://{}.test/", "a".repeat(64));
             let name = format!("http://{}test/", "abcdefghi.".repeat(26));
+            // With a name, the case has a name server, which counts queries.
             case.name("test", DnsReply::NoSuchName);
             case.set("scope", "any");
             let site = case.site()?.page("/", Response::links([&label, &name]));

@@ -219,7 +219,7 @@ pub(super) fn add_wildcard_hosts(case: &mut CaseBuilder, links: u64) -> io::Resu
     Ok(address)
 }
 
-/// Checks that at most this many hosts were contacted.
+/// Checks that at most this many hosts were contacted, and that the report names the rule `domain_hosts`.
 pub(super) fn check_hosts_at_most(case: &mut CaseBuilder, max: usize) {
     case.check("the number of hosts is limited", move |report| {
         let hosts: std::collections::BTreeSet<&str> =
@@ -292,7 +292,7 @@ fn letter(number: usize) -> char {
     char::from(b'a' + (number % 26) as u8)
 }
 
-/// A pseudo-random word of eight letters, the same for the same path and number. The constants mix the bits.
+/// A pseudo-random word of eight letters, the same for the same place and number. The constants mix the bits.
 fn word(place: &str, number: u64) -> String {
     let seed = place.bytes().fold(number.wrapping_mul(0x9E37_79B9_7F4A_7C15), |seed, byte| {
         (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3).rotate_left(5)

@@ -7,7 +7,8 @@
 //! The server does not use Argiope's HTTP/2 code, because a client should be tested against an independent
 //! implementation.
 //!
-//! Invariant: a request that `RequestLog::begin` recorded is ended there exactly once, however its stream ends.
+//! Invariant: after `RequestLog::begin`, `RequestLog::end` is called exactly once for a request, however its stream
+//! ends.
 
 mod play;
 mod stream;
@@ -35,7 +36,7 @@ pub(crate) const DEFAULT_MAX_STREAMS: u32 = 100;
 /// The HTTP/2 settings of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Http2 {
-    /// Whether HTTP/1.1 is offered as well.
+    /// Whether ALPN offers HTTP/1.1 as well.
     pub(crate) allows_http1: bool,
     /// Maximum number of concurrent streams of a connection.
     pub(crate) max_streams: u32,
@@ -134,7 +135,7 @@ impl Drop for LoggedRequest {
     }
 }
 
-/// Sends the scripted response to one request.
+/// Logs one request and sends the response.
 async fn handle_request(
     shared: Arc<WebState>,
     request: http::Request<h2::RecvStream>,

@@ -64,7 +64,7 @@ pub fn http1_on_request(engine: EngineName) {
     let site = || https_site("127.7.0.3").http2().page("/", Response::links(links(3))).fallback(Response::html("page"));
     let (crawled, _) = crawl_site(engine, site(), |config| config.http = HttpVersion::Http1);
     assert!(crawled.pages.iter().all(|page| (page.facts.outcome, page.facts.http) == (Outcome::Ok, Some("1.1"))));
-    // A host that supports only HTTP/1.1 is crawled with it automatically, over all allowed connections.
+    // A host that supports only HTTP/1.1 is crawled with it automatically, over at most `per_host` connections.
     let site = https_site("127.7.0.3").page("/", Response::links(links(20))).fallback(Response::html("page"));
     let (crawled, stats) = crawl_site(engine, site, |config| config.per_host = Some(4));
     assert_eq!(crawled.pages.len(), 21);
@@ -146,7 +146,8 @@ pub fn http2_through_a_proxy(engine: EngineName) {
     assert!(proxy.requests().len() as u64 <= max_connections(engine, 6), "{:?}", proxy.requests());
 }
 
-/// Checks that requests are spaced by a delay. The responses take longer than the delay, so that streams overlap.
+/// Checks that requests are spaced by a delay. The responses take longer than the delay, so that streams overlap
+/// unless a Crawl-delay prevents it.
 fn check_spacing(engine: EngineName, site: Site, change: impl FnOnce(&mut Config)) {
     let slow = Response::html("page").delay(2 * DELAY);
     let site = site.http2().page("/", Response::links(links(5))).fallback(slow);

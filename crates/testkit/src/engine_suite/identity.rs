@@ -274,7 +274,7 @@ pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
     }
 }
 
-/// Two crawls of one origin under different identities share neither connections nor TLS sessions.
+/// Crawls of one origin share neither connections nor TLS sessions, under different identities or the same one.
 pub fn crawls_share_nothing(engine: EngineName) {
     let (site, _) = far_site(Some(CertificateKind::Good));
     let root = site.url("/");

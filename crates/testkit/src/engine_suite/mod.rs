@@ -38,7 +38,7 @@ macro_rules! engine_suite {
                     a_page_that_takes_long_to_read, a_stalled_head, a_huge_head, a_huge_body,
                     interim_responses, a_stale_connection, keep_alive_is_used, connection_refused, an_empty_reply, bytes_that_are_not_http;
                 politeness: retries_that_succeed, retries_that_give_up, concurrency_is_reached_and_not_exceeded,
-                    per_host_is_respected, per_ip_limits_hosts_together, idle_connections_do_not_prevent_new_ones, the_delay_is_respected,
+                    per_host_is_respected, per_ip_limits_hosts_together, a_full_idle_pool_does_not_prevent_reuse, the_delay_is_respected,
                     crawl_delay_is_respected, retry_after_is_respected, robots_are_obeyed, robots_of_every_origin, an_unreachable_robots_txt_forbids_all_pages, a_missing_robots_txt_allows_all_pages, private_addresses_are_refused,
                     headers_go_to_root_origins_only;
                 identity: cookies_are_kept_and_sent, a_redirect_with_a_new_cookie_is_followed, logins_are_for_their_origin, an_http_proxy,

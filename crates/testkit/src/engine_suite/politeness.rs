@@ -88,7 +88,7 @@ pub fn per_ip_limits_hosts_together(engine: EngineName) {
 }
 
 /// The connection of a busy host is kept and reused even if the pool of idle connections is full.
-pub fn idle_connections_do_not_prevent_new_ones(engine: EngineName) {
+pub fn a_full_idle_pool_does_not_prevent_reuse(engine: EngineName) {
     let mut site = site("127.3.0.7").page("/", Response::html("a page of its own"));
     for page in 0..40 {
         site = site.page(&format!("/{page}"), Response::links([format!("/{}", page + 1)]));

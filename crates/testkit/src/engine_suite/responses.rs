@@ -139,8 +139,8 @@ pub fn a_slow_drip(engine: EngineName) {
 }
 
 pub fn a_page_that_takes_long_to_read(engine: EngineName) {
-    // The first bytes decode to a lot of data, and examining it takes longer than the idle timeout. Meanwhile the rest
-    // arrives, so this must not count as a timeout.
+    // The first bytes decode to a lot of data, and examining it may take longer than the idle timeout. Meanwhile the
+    // rest arrives, so this must not count as a timeout.
     // The end of the body is pseudo-random text, which compresses badly.
     let mut state = 1_u32;
     let noise: String = std::iter::repeat_with(|| {

@@ -28,7 +28,8 @@ pub const MARGIN_TICKS: u64 = 2;
 /// The rules of the protocol. Each can be disabled.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetProtocol {
-    /// The store refuses `take`, `settle` and `renew` if another process or epoch holds the bucket.
+    /// The store refuses `take`, `settle`, `renew`, `release` and `refund` if another process or epoch holds the
+    /// bucket.
     pub fence: bool,
     /// A page is settled after its links are in their buckets.
     pub links_first: bool,
@@ -116,7 +117,7 @@ struct SegmentRecord {
 struct Message {
     process: ProcessId,
     task: Task,
-    /// Number of the call that the process waits for.
+    /// Number of the call that the message belongs to.
     call: u64,
     content: MessageContent,
 }
@@ -336,7 +337,8 @@ impl World {
         Ok(())
     }
 
-    /// Checks the start of a request to a host: no other process may have started one with a later lease of the bucket.
+    /// Checks the start of a request to a host: none may have been started before with a later lease of the bucket, or
+    /// with another lease of the same epoch.
     fn check_start(&mut self, bucket: usize, token: ModelToken) -> Result<(), String> {
         self.report.fetches += 1;
         match self.started.insert(bucket, token) {
@@ -368,7 +370,7 @@ impl World {
             return Err(format!("the end was found with {records} of {expected} records"));
         }
         // Exactly one put of a page is told that the page is new. That reply may be missing if a process was killed before
-        // it arrived. Page 0 is the root, which was not put.
+        // it arrived. Page 0 is the root, which is known from the start.
         for (page, PutTally { begun, replied, new }) in self.tallies.iter().enumerate().skip(1) {
             if *new > 1 || (*new == 0 && *replied > 0 && replied == begun) {
                 return Err(format!("page {page} was put {begun} times, with {replied} replies, {new} times as new"));

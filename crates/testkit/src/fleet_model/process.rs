@@ -71,11 +71,12 @@ struct BucketTasks {
     /// The request whose reply the working task waits for, and the number of its call.
     call: Option<(u64, ModelRequest)>,
     renewal: Option<Renewal>,
-    /// The same for the task that renews the lease.
+    /// The request whose reply the task that renews the lease waits for, and the number of its call.
     renewal_call: Option<(u64, ModelRequest)>,
     /// Release the bucket when nothing is in progress.
     should_release: bool,
-    /// Number of takes with a reply. After an empty take, its parity decides whether quota is requested or refunded.
+    /// Number of takes with a reply. After an empty take, quota is requested if this number is even, and refunded if it
+    /// is odd.
     replied_takes: u32,
 }
 
@@ -461,7 +462,9 @@ impl BucketTasks {
         self.renewal = None;
     }
 
-    /// Handles the reply to a request of the working task. Writes that a failover lost before replication are sent again.
+    /// Handles the reply to a request of the working task. If a failover lost a put, a settle or a transfer of quota
+    /// before its replication, it is sent again. If the failover lost an acquire or a take, the bucket is acquired
+    /// again.
     fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol, put_replies: &mut Vec<(ModelPage, bool)>) {
         // The lease expired before the reply arrived.
         if let (None, false) = (&self.owned, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {

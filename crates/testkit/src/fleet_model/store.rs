@@ -29,7 +29,7 @@ pub struct Bucket {
     pub leased: BTreeMap<ModelPage, u32>,
     /// The number of the last take of this epoch.
     pub taken: u32,
-    /// For every process and bucket that puts from there, the number of the last put and its reply.
+    /// By sender (the process, and the bucket of its task): the number of the last put, and its reply.
     pub put_replies: BTreeMap<(ProcessId, usize), (u32, Vec<bool>)>,
     /// The number of the last settle of every token that settled anything.
     pub positions: BTreeMap<ModelToken, u32>,
@@ -434,7 +434,7 @@ impl Bucket {
         !protocol.fence || (self.owner == Some(token.owner) && self.epoch == token.epoch)
     }
 
-    /// Requeues the pages that an earlier owner had leased.
+    /// Requeues all leased pages, at the front.
     fn requeue(&mut self) {
         for page in std::mem::take(&mut self.leased).into_keys().rev() {
             self.queued.push_front(page);

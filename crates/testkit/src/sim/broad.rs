@@ -3,7 +3,7 @@
 //!
 //! Page 0 of every host links to all its other pages. A host that is not a root is linked from the last page of the
 //! root before it, so that it is found late. [`BroadWeb::ideal`] is a lower bound of the time that any polite schedule
-//! takes.
+//! takes that fetches the pages of a host in the order of their numbers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -84,9 +84,10 @@ impl BroadWeb {
         links
     }
 
-    /// A lower bound for any polite schedule that fetches the pages of a host one after the other. It is the larger of two
-    /// times. The first is the longest time of a host; for a host that is found late, the time of the root that links to it
-    /// is added. The second is the sum of all response times divided by `concurrency`.
+    /// A lower bound for any polite schedule that fetches the pages of a host one after the other, in the order of
+    /// their numbers. It is the larger of two times. The first is the longest time of a host; for a host that is found
+    /// late, the time of the root that links to it is added. The second is the sum of all response times divided by
+    /// `concurrency`.
     pub fn ideal(&self, delay: Duration, concurrency: usize) -> Duration {
         let hosts = 0..self.sizes.len();
         // Name resolution, then robots.txt and the pages, one after the other.

@@ -133,7 +133,7 @@ pub enum SimFault {
         /// Number of links that are known and not settled.
         unfinished: u64,
     },
-    /// The keeper waits for a time in the past.
+    /// The keeper waits for the current time or an earlier one.
     WaitsForThePast {
         at: Time,
     },
@@ -152,7 +152,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// An event of the simulation.
 enum Event {
     Replied(Box<Visit>),
-    /// A response that drips or is silent is complete, or continues, or is closed because it is too slow.
+    /// Checks a response that drips or is silent: it is complete, or it continues, or it is closed because it is too
+    /// slow.
     Check(Box<SlowFetch>),
     Resolved(LaneId, ResolveResult),
     /// Links from outside arrive.

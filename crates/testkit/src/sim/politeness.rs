@@ -51,7 +51,7 @@ struct HostRequests {
     last_start: Option<Time>,
     /// The largest Crawl-delay of the host's origins.
     crawl_delay: Option<Duration>,
-    /// No request before this time, because of the pace or a Retry-After.
+    /// No request before this time, because of the pace, or after a 429 or 503.
     not_before: Time,
 }
 

@@ -62,7 +62,7 @@ pub(super) fn cases() -> Vec<Case> {
                 }
                 Ok(())
             })?;
-            case.check("the connection is used again", move |_| expect_count(&connections, 1..=2));
+            case.check("at most one connection per try", move |_| expect_count(&connections, 1..=2));
             Ok(())
         }),
         Case::new("H205", "REFUSED_STREAM three times", Expect::Ok, |case| {

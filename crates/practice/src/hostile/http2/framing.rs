@@ -1,4 +1,4 @@
-//! Malformed frames that are not in the catalogue.
+//! Malformed, misplaced and endless frames that are not in the catalogue.
 
 use super::peer::field;
 use super::{
@@ -39,15 +39,15 @@ pub(super) fn cases() -> Vec<Case> {
                 send_and_wait(peer, PING, NO_FLAGS, CONNECTION, &[0; 8])
             })
         }),
-        Case::new("H2X09", "a reference to a dynamic entry", PROTOCOL, |case| {
+        Case::new("H2X09", "a reference to a dynamic entry that does not exist", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
                 send_and_wait(peer, HEADERS, END_HEADERS, stream, &[STATUS_200, DYNAMIC_ENTRY])
             })
         }),
         Case::new("H2X10", "a Huffman-coded string with a bad end", PROTOCOL, |case| {
             on_request(case, |peer, stream| {
-                // A field whose name is in the static table. Its value is one byte of Huffman code, whose padding is
-                // not the ones that the format requires.
+                // A field whose name is in the static table. Its value is one byte of Huffman code. The padding bits
+                // are 0, but must be 1.
                 send_and_wait(peer, HEADERS, END_HEADERS, stream, &[STATUS_200, 0x0f, 0x00, 0x81, 0x00])
             })
         }),

@@ -63,6 +63,7 @@ const DYNAMIC_ENTRY: u8 = 0xbe;
 const LITERAL_INDEXED: u8 = 0x40;
 
 const PROTOCOL: Expect = Expect::error("protocol");
+/// The header fields of an HTML page.
 const HTML: [(&str, &str); 2] = [(":status", "200"), ("content-type", "text/html")];
 
 pub(super) fn cases() -> Vec<Case> {

@@ -75,7 +75,7 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Reads frames up to the next request; returns its stream id.
+    /// Reads frames up to the next request; returns its stream id, or `None` if the client disconnects.
     pub(super) fn request(&mut self) -> io::Result<Option<u32>> {
         loop {
             let used = if !self.has_preface && self.input.len() >= crate::http2::PREFACE.len() {
@@ -114,7 +114,7 @@ impl Peer<'_> {
         Ok(())
     }
 
-    /// Repeats this until the client disconnects.
+    /// Repeats `step` until it fails, as it does when the client has disconnected.
     pub(super) fn forever(&mut self, mut step: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
         loop {
             step(self)?;
