@@ -41,7 +41,7 @@ const COMPARISON_FETCHES: usize = 2_000;
 
 #[derive(Args, Debug, PartialEq)]
 #[command(
-    after_help = "Examples:\n  argiope exhibition\n      first an explanation (a chess champion who plays many games at once), then a comparison of all engines\n  \
+    after_help = "Examples:\n  argiope exhibition\n      first explains waiting by an analogy (a chess champion who plays many games at once), then compares all engines\n  \
                   argiope exhibition --trace\n      two requests, event by event\n  \
                   argiope exhibition --hosts 10000 --concurrency 10000 --latency 1s-3s --svg race.svg\n      \
                   a large comparison, as an SVG chart\n  \

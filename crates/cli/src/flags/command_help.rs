@@ -117,7 +117,7 @@ pub const ROBOTS: CommandHelp = CommandHelp {
     ],
     unused: &["robots", "no_robots", "max_links"],
     texts: &[
-        ("max_url", "Refuse a URL of the robots.txt that is longer than this [default: 4096]"),
+        ("max_url", "Refuse the robots.txt if its own URL is longer than this [default: 4096]"),
         ("user_agent", "The User-Agent header of the request; --agent decides which rules apply"),
         ("header", "Send this header to the origin of the robots.txt (repeatable)"),
         ("user", "Log in at the origin of the robots.txt with a name and password"),
@@ -146,7 +146,7 @@ pub const DEMO: CommandHelp = CommandHelp {
     ],
     // There is no crawl directory, which would contain the archive. `--csv` is refused for the same reason.
     unused: &["csv", "warc", "warc_compression"],
-    texts: &[],
+    texts: &[("fail_on", "Exit with code 3 if links are broken (`broken`)")],
 };
 
 pub const CHECK: CommandHelp = CommandHelp {
