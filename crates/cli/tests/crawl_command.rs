@@ -268,6 +268,16 @@ fn messages_can_be_json_objects() {
 }
 
 #[test]
+fn the_demo_refuses_outputs_that_need_a_crawl_directory() {
+    for (arguments, flag) in [(&["demo", "--csv", "-"][..], "--csv"), (&["demo", "--warc"], "--warc")] {
+        let output = run(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("{flag} is not supported by demo")), "{stderr}");
+    }
+}
+
+#[test]
 fn the_demo_finishes_and_records_every_page_once() {
     let output = run(&["demo", "--jsonl", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr_of(&output));

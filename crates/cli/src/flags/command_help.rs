@@ -144,7 +144,7 @@ pub const DEMO: CommandHelp = CommandHelp {
         "fail_on",
         "help",
     ],
-    // There is no crawl directory, which would contain the archive. `--csv` is refused for the same reason.
+    // There is no crawl directory, which a table and an archive need. `--csv` and `--warc` are refused.
     unused: &["csv", "warc", "warc_compression"],
     texts: &[],
 };
