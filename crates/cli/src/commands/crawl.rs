@@ -79,6 +79,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         // The crawl has extracted the data already, so the export takes it from the records.
         extract: Vec::new(),
         extract_file: None,
+        raw_csv: io.raw_csv,
         columns: extraction.map(|rules| rules.columns()).unwrap_or_default(),
     };
     let exported = export::run(&args)?;

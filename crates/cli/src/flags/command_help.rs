@@ -145,7 +145,7 @@ pub const DEMO: CommandHelp = CommandHelp {
         "help",
     ],
     // There is no crawl directory, which a table and an archive need. `--csv` and `--warc` are refused.
-    unused: &["csv", "warc", "warc_compression"],
+    unused: &["csv", "raw_csv", "warc", "warc_compression"],
     texts: &[],
 };
 

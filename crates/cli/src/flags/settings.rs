@@ -30,6 +30,8 @@ pub struct CommandIo {
     pub input: Option<PathBuf>,
     /// A table of all pages is written here when the crawl ends.
     pub csv: Option<PathBuf>,
+    /// The table has cells that a spreadsheet would run as formulas.
+    pub raw_csv: bool,
     /// The address that the dashboard listens on.
     #[serde(skip_serializing)]
     pub serve: Option<SocketAddr>,
@@ -66,7 +68,7 @@ pub enum FailOn {
 
 impl CommandIo {
     /// The keys of a configuration file that belong to this structure and not to [`Config`].
-    pub const KEYS: [&'static str; 4] = ["input", "csv", "serve", "serve-token-file"];
+    pub const KEYS: [&'static str; 5] = ["input", "csv", "raw-csv", "serve", "serve-token-file"];
 
     /// Checks that all paths can be stored with the settings.
     fn check_paths(&self) -> Result<(), ConfigError> {
