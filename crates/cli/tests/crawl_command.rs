@@ -207,6 +207,9 @@ fn fetch_prints_request_and_response() {
     for part in ["127.6.0.10", "GET /x HTTP/1.1", "HTTP/1.1 200", "X-Mood: calm", "Shown"] {
         assert!(shown.contains(part), "{part} is missing in:\n{shown}");
     }
+    assert!(!shown.contains("<title>"), "{shown}");
+    let shown = String::from_utf8(run(&["fetch", &url, "--body"]).stdout).expect("text");
+    assert!(shown.contains("\nBody\n  <title>Shown</title>\n"), "{shown}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 _ => crawl::run(&settings),
             })
         }
-        Command::Fetch(args) => config_file::fetch_settings(args).and_then(fetch::run),
+        Command::Fetch(args) => config_file::fetch_settings(args).and_then(|settings| fetch::run(settings, args.body)),
         Command::Robots(args) => robots::run(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(config_file::demo_settings(args)),

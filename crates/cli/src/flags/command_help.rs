@@ -57,6 +57,7 @@ pub const CRAWL: CommandHelp = CommandHelp {
 pub const FETCH: CommandHelp = CommandHelp {
     common: &[
         "url",
+        "body",
         "timeout",
         "max_size",
         "user_agent",
