@@ -354,7 +354,7 @@ fn invalid_file_names_are_reported_before_the_crawl() {
         assert!(code == Some(2) && stderr.contains("its name is not UTF-8"), "{flag}: {code:?} {stderr}");
     }
     let (code, stderr) = crawl("--csv", "none/pages.csv".as_ref());
-    assert!(code == Some(2) && stderr.contains("there is no folder none"), "{stderr}");
+    assert!(code == Some(1) && stderr.contains("there is no folder none"), "{stderr}");
     assert_eq!(web.requests(), 0);
 }
 
