@@ -29,6 +29,7 @@ pub struct CommandIo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<PathBuf>,
     /// A table of all pages is written here when the crawl ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<PathBuf>,
     /// The table has cells that a spreadsheet would run as formulas.
     pub raw_csv: bool,
@@ -122,6 +123,12 @@ mod tests {
         };
         let io = CommandIo { input: Some("roots.txt".into()), csv: Some("pages.csv".into()), ..CommandIo::default() };
         CommandSettings { crawl: Config { roots: vec!["h".into()], depth: Some(3), ..Config::default() }, io, messages }
+    }
+
+    #[test]
+    fn settings_without_a_value_are_not_written() {
+        let written = serde_json::to_string(&CommandSettings::default()).unwrap();
+        assert!(!written.contains("null"), "{written}");
     }
 
     #[test]
