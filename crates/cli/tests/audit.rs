@@ -154,6 +154,10 @@ fn text_csv_and_markdown_list_the_findings() {
     let only =
         text(&argiope(folder.path(), &["audit", "d.crawl", "--only", "title-missing", "--format", "csv"]).stdout);
     assert_eq!(only.lines().count(), 2, "{only}");
+    for (format, code) in [("csv", 0), ("json", 2)] {
+        let output = argiope(folder.path(), &["audit", "d.crawl", "--raw-csv", "--format", format]);
+        assert_eq!(output.status.code(), Some(code), "{format}: {}", text(&output.stderr));
+    }
 }
 
 /// All entries of sitemaps are in the link graph, and faulty sitemaps are in report and audit.

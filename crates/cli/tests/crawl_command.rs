@@ -207,6 +207,9 @@ fn fetch_prints_request_and_response() {
     for part in ["127.6.0.10", "GET /x HTTP/1.1", "HTTP/1.1 200", "X-Mood: calm", "Shown"] {
         assert!(shown.contains(part), "{part} is missing in:\n{shown}");
     }
+    assert!(!shown.contains("<title>"), "{shown}");
+    let shown = String::from_utf8(run(&["fetch", &url, "--body"]).stdout).expect("text");
+    assert!(shown.contains("\nBody\n  <title>Shown</title>\n"), "{shown}");
 }
 
 #[test]
@@ -265,6 +268,16 @@ fn messages_can_be_json_objects() {
     let refused = run(&["crawl", &root, "--log-json", "--jsonl", "/nowhere/at/all"]);
     let error: Value = serde_json::from_str(stderr_of(&refused).trim()).expect("JSON");
     assert_eq!(error["log"], "error");
+}
+
+#[test]
+fn the_demo_refuses_outputs_that_need_a_crawl_directory() {
+    for (arguments, flag) in [(&["demo", "--csv", "-"][..], "--csv"), (&["demo", "--warc"], "--warc")] {
+        let output = run(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(&format!("{flag} is not supported by demo")), "{stderr}");
+    }
 }
 
 #[test]
@@ -341,7 +354,7 @@ fn invalid_file_names_are_reported_before_the_crawl() {
         assert!(code == Some(2) && stderr.contains("its name is not UTF-8"), "{flag}: {code:?} {stderr}");
     }
     let (code, stderr) = crawl("--csv", "none/pages.csv".as_ref());
-    assert!(code == Some(2) && stderr.contains("there is no folder none"), "{stderr}");
+    assert!(code == Some(1) && stderr.contains("there is no folder none"), "{stderr}");
     assert_eq!(web.requests(), 0);
 }
 

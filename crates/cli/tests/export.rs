@@ -140,6 +140,37 @@ fn exports_have_the_pages_and_links_of_the_crawl() {
 }
 
 #[test]
+fn raw_tables_have_the_text_of_formulas() {
+    let page = Response::html("<title>=1+1\u{1b}[2J</title><a href=/x>=2</a>");
+    let site = Site::http("127.0.0.1:0").expect("a socket").page("/", page).fallback(Response::status(404));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, other, config) = (folder.path().join("c"), folder.path().join("d"), folder.path().join("raw.toml"));
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let crawl = ["crawl", &root, "-q", "--with", "anchors", "--csv", "-", "-d"];
+    let (escaped, raw) = (",\"'=1+1\\x1b[2J\",", ",=1+1\\x1b[2J,");
+    let table = stdout(&[&crawl[..], &[&text(&directory)]].concat());
+    assert!(table.contains(escaped) && !table.contains(raw), "{table}");
+    let raw_table = stdout(&[&crawl[..], &[&text(&directory), "--raw-csv"]].concat());
+    assert!(raw_table.contains(raw) && !raw_table.contains(escaped), "{raw_table}");
+    std::fs::write(&config, "raw-csv = true\n").expect("written");
+    let configured = stdout(&[&crawl[..], &[&text(&other), "--config", &text(&config)]].concat());
+    assert!(configured.contains(raw), "{configured}");
+
+    let directory = text(&directory);
+    let export = |arguments: &[&str]| stdout(&[&["export", &directory, "--format"], arguments].concat());
+    assert_eq!((export(&["csv"]), export(&["csv", "--raw-csv"])), (table, raw_table));
+    assert!(export(&["links"]).contains(",false,\"'=2\"\r\n"));
+    assert!(export(&["links", "--raw-csv"]).contains(",false,=2\r\n"));
+    let graph = text(&folder.path().join("g.graphml"));
+    for arguments in [&["jsonl"][..], &["graphml"], &["links", "-o", &graph]] {
+        let refused = argiope(&[&["export", &directory, "--raw-csv", "--format"], arguments].concat());
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
 #[ignore = "needs python"]
 fn other_programs_read_the_exports() {
     let (_web, root) = web();

@@ -184,6 +184,10 @@ fn a_closed_or_full_standard_output_is_an_error() {
         format!("fetch {root}"),
         "completions bash".to_owned(),
         "man".to_owned(),
+        "--version".to_owned(),
+        "crawl --help".to_owned(),
+        "help crawl".to_owned(),
+        "exhibition --hosts 1 --pages 1 --latency 1ms --engine tokio --json".to_owned(),
     ] {
         for to in [">&-", ">/dev/full"] {
             let output = shell(folder.path(), &format!("\"$ARGIOPE\" {command} {to}"));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{FAILED, FINDINGS, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
-use crate::export::csv;
+use crate::export::csv::{self, Formulas};
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 
@@ -38,6 +38,11 @@ pub struct AuditArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// For csv: write cells that a spreadsheet would run as formulas unchanged
+    ///
+    /// By default they get a leading apostrophe. Control characters are escaped in any case.
+    #[arg(long)]
+    pub raw_csv: bool,
     /// Show only these findings, separated by commas
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -74,6 +79,9 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
             let names: Vec<&str> = CATALOGUE.iter().map(|kind| kind.id).collect();
             return Err(UsageError(format!("unknown finding {id:?}; the known findings are {}", names.join(", "))));
         }
+    }
+    if args.raw_csv && args.format != AuditFormat::Csv {
+        return Err(UsageError("--raw-csv is for --format csv".to_owned()));
     }
     if args.list {
         let mut text = String::new();
@@ -115,7 +123,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
     let text = match args.format {
         AuditFormat::Text => render_text(&audit, &directory.display().to_string()).into_bytes(),
         AuditFormat::Json => json_line(&json_document(&audit)),
-        AuditFormat::Csv => render_csv(&audit),
+        AuditFormat::Csv => render_csv(&audit, Formulas::from_flag(args.raw_csv)),
         AuditFormat::Markdown => render_markdown(&audit).into_bytes(),
     };
     let written = write_output(args, &text);
@@ -239,15 +247,15 @@ fn render_text(audit: &Audit, directory: &str) -> String {
     text
 }
 
-fn render_csv(audit: &Audit) -> Vec<u8> {
+fn render_csv(audit: &Audit, formulas: Formulas) -> Vec<u8> {
     let mut table = b"id,severity,url,detail\n".to_vec();
     for Finding { kind, pages, .. } in &audit.findings {
         for page in pages {
             table.extend(format!("{},{},", kind.id, kind.severity).into_bytes());
             // Ignored: writing to memory cannot fail.
-            let _ = csv::write_text(&mut table, &page.url);
+            let _ = csv::write_text(&mut table, formulas, &page.url);
             table.push(b',');
-            let _ = csv::write_text(&mut table, &page.detail);
+            let _ = csv::write_text(&mut table, formulas, &page.detail);
             table.push(b'\n');
         }
     }
@@ -294,9 +302,15 @@ mod tests {
             ("＝1+1", "\"'＝1+1\""),
             ("a\"b", "\"a\"\"b\""),
         ] {
-            let table = String::from_utf8(render_csv(&audit_with("https://h/", detail))).unwrap();
+            let table = String::from_utf8(render_csv(&audit_with("https://h/", detail), Formulas::Escaped)).unwrap();
             assert_eq!(table, format!("id,severity,url,detail\ntitle-duplicate,warning,https://h/,{cell}\n"));
         }
+    }
+
+    #[test]
+    fn raw_csv_has_the_text_of_formulas() {
+        let table = String::from_utf8(render_csv(&audit_with("https://h/", "=1\u{1b}"), Formulas::Raw)).unwrap();
+        assert_eq!(table, "id,severity,url,detail\ntitle-duplicate,warning,https://h/,=1\\x1b\n");
     }
 
     #[test]

@@ -63,7 +63,8 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         // The file is written after the crawl. Check its folder now, so that a wrong path is reported before the crawl.
         let folder = csv.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            return Err(UsageError(format!("--csv {}: there is no folder {}", csv.display(), folder.display())));
+            let why = format!("{} cannot be written: there is no folder {}", csv.display(), folder.display());
+            return Ok(fail(settings.messages, &why));
         }
     }
     let code = match crawl_in_directory(settings, rules) {
@@ -79,6 +80,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         // The crawl has extracted the data already, so the export takes it from the records.
         extract: Vec::new(),
         extract_file: None,
+        raw_csv: io.raw_csv,
         columns: extraction.map(|rules| rules.columns()).unwrap_or_default(),
     };
     let exported = export::run(&args)?;

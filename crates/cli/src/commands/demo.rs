@@ -49,8 +49,10 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
 fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let CommandSettings { crawl: config, io, messages } = settings;
     let messages = *messages;
-    if io.csv.is_some() {
-        return Err(UsageError("--csv is not supported by demo, which keeps no crawl directory".to_owned()));
+    for (is_set, flag) in [(io.csv.is_some(), "--csv"), (config.warc, "--warc")] {
+        if is_set {
+            return Err(UsageError(format!("{flag} is not supported by demo, which keeps no crawl directory")));
+        }
     }
     if needs_earlier_round(settings) {
         return Err(UsageError(NO_EARLIER_ROUND.to_owned()));

@@ -17,7 +17,7 @@ use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::engine_kind;
 use clap::Args;
 
-use super::{FAILED, print_error};
+use super::{FAILED, print_error, standard_output};
 use crate::flags::config_file::UsageError;
 
 /// Engines in historical order.
@@ -448,9 +448,10 @@ fn print_line(line: &str) -> Result<(), String> {
 
 /// Prints to standard output. A closed pipe is not an error.
 fn write(text: &str) -> Result<(), String> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+    match standard_output::write(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output cannot be written: {error}"))
+        }
         _ => Ok(()),
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::export::csv::Formulas;
 use crate::export::{self, TextForm};
 use crate::records::ReadError;
 use argiope_runtime::atomic_file::AtomicFile;
@@ -47,6 +48,11 @@ pub struct ExportArgs {
     /// Extract fields from archived pages by the rules in a TOML file
     #[arg(long, value_name = "FILE")]
     pub extract_file: Option<PathBuf>,
+    /// For csv and links: write cells that a spreadsheet would run as formulas unchanged
+    ///
+    /// By default they get a leading apostrophe. Control characters are escaped in any case.
+    #[arg(long)]
+    pub raw_csv: bool,
     /// Data columns that the table has even if no page has a value for them.
     #[arg(skip)]
     pub columns: Vec<String>,
@@ -84,6 +90,9 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let can_extract = matches!(args.format, ExportFormat::Jsonl | ExportFormat::Csv | ExportFormat::Parquet);
     if !rules.is_empty() && !can_extract {
         return Err(UsageError("--extract is for --format jsonl, csv and parquet".to_owned()));
+    }
+    if args.raw_csv && !writes_csv(args) {
+        return Err(UsageError("--raw-csv is for --format csv and links".to_owned()));
     }
     let rules = Some(&rules).filter(|rules| !rules.is_empty());
     let exported = match &args.output {
@@ -152,6 +161,20 @@ fn text_form(format: ExportFormat) -> Option<TextForm> {
     }
 }
 
+/// Whether the output is a CSV table.
+fn writes_csv(args: &ExportArgs) -> bool {
+    match args.format {
+        ExportFormat::Csv => true,
+        ExportFormat::Links => !args.output.as_deref().is_some_and(is_graphml),
+        _ => false,
+    }
+}
+
+/// Whether the name of a file chooses GraphML for the link graph.
+fn is_graphml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("graphml"))
+}
+
 /// Whether a path names a folder: it ends with a slash, or is one.
 fn is_folder(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir()
@@ -190,16 +213,16 @@ fn write(
     out: &mut (impl Write + Send),
 ) -> Result<(), ReadError> {
     let directory = &args.directory;
-    let is_graphml = path.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("graphml"));
+    let formulas = Formulas::from_flag(args.raw_csv);
     match args.format {
         ExportFormat::Jsonl => match rules {
             Some(rules) => export::jsonl_extracted(directory, rules, out),
             None => export::jsonl(directory, out),
         },
-        ExportFormat::Csv => export::csv(directory, rules, &args.columns, out),
+        ExportFormat::Csv => export::csv(directory, rules, &args.columns, formulas, out),
         ExportFormat::Parquet => export::parquet(directory, rules, out),
-        ExportFormat::Links if is_graphml => export::graphml(directory, out),
-        ExportFormat::Links => export::links(directory, out),
+        ExportFormat::Links if path.is_some_and(is_graphml) => export::graphml(directory, out),
+        ExportFormat::Links => export::links(directory, formulas, out),
         ExportFormat::Graphml => export::graphml(directory, out),
         ExportFormat::Sitemap => export::sitemap(directory, out, path),
         ExportFormat::Cdxj => export::cdxj(directory, out),

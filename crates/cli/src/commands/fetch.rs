@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use argiope_core::Failure;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
+use argiope_core::page::reader::{DeliveredBodies, decode};
 use argiope_core::rules::{Config, ProgramSettings, RobotsPolicy, ScopeKind};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
@@ -41,6 +42,8 @@ pub struct ExchangeView {
     pub head: Vec<u8>,
     /// Whether the exchange used HTTP/2.
     pub is_http2: bool,
+    /// The decoded body as text with control characters escaped, if the user asked for it and there is one.
+    pub body: Option<String>,
     pub times: Times,
     pub failure: Option<Failure>,
     /// The record that a crawl would write, without the fields that depend on the scope of a crawl.
@@ -58,15 +61,16 @@ pub struct Times {
     pub total: Option<Duration>,
 }
 
-/// Fetches one URL as a crawl would, and prints its exchanges.
-pub fn run(mut config: Config) -> Result<ExitCode, UsageError> {
+/// Fetches one URL as a crawl would, and prints its exchanges, with bodies if `shows_body`.
+pub fn run(mut config: Config, shows_body: bool) -> Result<ExitCode, UsageError> {
     // Only this URL is requested: no robots.txt, no sitemap, no links, no retry. If it has no scheme, https is tried,
     // then http.
     config.scope = ScopeKind::Page;
     config.robots = RobotsPolicy::Ignore;
     config.max_tries = 1;
     config.no_sitemap = true;
-    let program = ProgramSettings { keep_wire: true, ..ProgramSettings::default() };
+    let delivered_bodies = if shows_body { DeliveredBodies::All } else { DeliveredBodies::None };
+    let program = ProgramSettings { keep_wire: true, delivered_bodies, ..ProgramSettings::default() };
     let rules = argiope_runtime::rules(&config, program)?;
     if config.insecure {
         warn_insecure();
@@ -132,6 +136,7 @@ impl ExchangeView {
             request: sent.map(|wire| wire.request.clone()).unwrap_or_default(),
             head: wire.map(|wire| wire.parts()).map(|(head, _body)| head.to_vec()).unwrap_or_default(),
             is_http2: visit.facts.http == Some("2"),
+            body: visit.body.as_ref().map(|body| visible_body(&body.bytes, visit.findings.charset)),
             times: Times {
                 dns: timings.dns,
                 connect: timings.connect,
@@ -174,6 +179,12 @@ pub fn render(exchange: &ExchangeView) -> String {
     }
     render_head(&mut text, "Request", '>', &exchange.request, exchange.is_http2);
     render_head(&mut text, "Response", '<', &exchange.head, exchange.is_http2);
+    if let Some(body) = exchange.body.as_ref().filter(|body| !body.is_empty()) {
+        text.push_str("\nBody\n");
+        for line in body.lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
     if !exchange.record.is_null() {
         text.push_str("\nRecord\n");
         for line in pretty_json(&exchange.record).lines() {
@@ -181,6 +192,17 @@ pub fn render(exchange: &ExchangeView) -> String {
         }
     }
     text
+}
+
+/// A body as text for a terminal. Line breaks and tabs stay. A body without a charset, such as an image, has escaped bytes.
+fn visible_body(bytes: &[u8], charset: Option<&str>) -> String {
+    let decoded = charset.map(|charset| decode(bytes, Some(charset)).into_owned().into_bytes());
+    let bytes = decoded.as_deref().unwrap_or(bytes);
+    let line = |line: &[u8]| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        line.split(|byte| *byte == b'\t').map(visible_bytes).collect::<Vec<_>>().join("\t")
+    };
+    bytes.split(|byte| *byte == b'\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Describes the server's certificate, as lines of name and value. The handshake has verified it, unless `insecure`.
@@ -285,6 +307,7 @@ mod tests {
             request: b"GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\n\r\n".to_vec(),
             head: b"HTTP/1.1 200 OK\r\nServer: caf\xe9\x1b[2J\r\nSet-Cookie: id=secret\r\n\r\n".to_vec(),
             is_http2: false,
+            body: Some(visible_body(b"<p>\ta\r\n\x1b[2J\xe9\n", Some("windows-1252"))),
             times: Times {
                 dns: Some(Duration::from_millis(3)),
                 connect: Some(Duration::from_millis(11)),
@@ -317,6 +340,10 @@ Response
 < Server: caf\\xe9\\x1b[2J
 < Set-Cookie: …
 
+Body
+  <p>\ta
+  \\x1b[2Jé
+
 Record
   {
     \"outcome\": \"ok\",
@@ -324,6 +351,11 @@ Record
   }
 ";
         assert_eq!(render(&exchange), expected);
+    }
+
+    #[test]
+    fn the_bytes_of_a_body_without_a_charset_are_escaped() {
+        assert_eq!(visible_body(b"\x89PNG\r\n\x1a\n\xff", None), "\\x89PNG\n\\x1a\n\\xff");
     }
 
     #[test]

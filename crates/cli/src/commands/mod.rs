@@ -56,8 +56,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let arguments = match flags::parse(arguments) {
         Ok(arguments) => arguments,
-        // Help and version arrive here too, with exit code 0.
+        // Help and version, which are data.
+        Err(error) if !error.use_stderr() => {
+            return standard_output::exit_code(standard_output::open().and_then(|_| error.print()));
+        }
         Err(error) => {
+            // Ignored: if standard error is closed, the message has no reader.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE));
         }
@@ -69,7 +73,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 _ => crawl::run(&settings),
             })
         }
-        Command::Fetch(args) => config_file::fetch_settings(args).and_then(fetch::run),
+        Command::Fetch(args) => config_file::fetch_settings(args).and_then(|settings| fetch::run(settings, args.body)),
         Command::Robots(args) => robots::run(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(config_file::demo_settings(args)),

@@ -1,4 +1,4 @@
-//! Standard output of all commands except `exhibition` and `fleet status`: handles a closed or full standard output.
+//! Standard output of all commands: handles a closed or full standard output.
 //!
 //! If the reader has closed the pipe (`| head`), the command ends silently with exit code 0. Every other write error gives a
 //! message and exit code 1. A standard output that was closed before the program started (`>&-`) is an error too: Rust's

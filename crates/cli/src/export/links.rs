@@ -6,12 +6,12 @@ use std::path::Path;
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
 
 use super::Xml;
-use super::csv::write_text;
+use super::csv::{Formulas, write_text};
 use super::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
 
 /// Writes one CSV row per edge.
-pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+pub fn links(directory: &Path, formulas: Formulas, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
     let mut has_anchors = false;
     graph.pages(|page| {
@@ -25,13 +25,13 @@ pub fn links(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
     })?;
     graph.pages(|page| {
         for edge in page.edges() {
-            write_text(out, page.source)?;
+            write_text(out, formulas, page.source)?;
             out.write_all(b",")?;
-            write_text(out, edge.target)?;
+            write_text(out, formulas, edge.target)?;
             write!(out, ",{},{}", edge.kind.as_str(), edge.nofollow)?;
             if has_anchors {
                 out.write_all(b",")?;
-                write_text(out, edge.anchor.unwrap_or_default())?;
+                write_text(out, formulas, edge.anchor.unwrap_or_default())?;
             }
             out.write_all(b"\r\n")?;
         }

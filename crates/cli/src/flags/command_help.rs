@@ -57,6 +57,7 @@ pub const CRAWL: CommandHelp = CommandHelp {
 pub const FETCH: CommandHelp = CommandHelp {
     common: &[
         "url",
+        "body",
         "timeout",
         "max_size",
         "user_agent",
@@ -144,8 +145,8 @@ pub const DEMO: CommandHelp = CommandHelp {
         "fail_on",
         "help",
     ],
-    // There is no crawl directory, which would contain the archive. `--csv` is refused for the same reason.
-    unused: &["csv", "warc", "warc_compression"],
+    // There is no crawl directory, which a table and an archive need. `--csv` and `--warc` are refused.
+    unused: &["csv", "raw_csv", "warc", "warc_compression"],
     texts: &[("fail_on", "Exit with code 3 if links are broken (`broken`)")],
 };
 

@@ -231,11 +231,12 @@ mod tests {
     #[test]
     fn a_file_sets_the_settings_of_the_flags() {
         let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n\
-                    input = 'roots.txt'\ncsv = 'pages.csv'\nserve = '127.0.0.1:1'\nserve-token-file = 'token'\n";
+                    input = 'roots.txt'\ncsv = 'pages.csv'\nraw-csv = true\nserve = '127.0.0.1:1'\nserve-token-file = 'token'\n";
         let CommandSettings { crawl: config, io, messages } = parse_settings(text, "x").unwrap();
         let all = CommandIo {
             input: Some("roots.txt".into()),
             csv: Some("pages.csv".into()),
+            raw_csv: true,
             serve: Some(([127, 0, 0, 1], 1).into()),
             serve_token_file: Some("token".into()),
         };

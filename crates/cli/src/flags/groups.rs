@@ -385,6 +385,11 @@ pub struct OutputFlags {
     /// When the crawl ends, write a table of all pages and extracted fields to this file (- is standard output)
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// With --csv: write cells that a spreadsheet would run as formulas unchanged
+    ///
+    /// By default they get a leading apostrophe. Control characters are escaped in any case.
+    #[arg(long)]
+    raw_csv: bool,
     /// Add these parts to page records, separated by commas
     ///
     /// anchors are the texts of links; they are also added to the link graph.
@@ -408,7 +413,7 @@ pub struct OutputFlags {
 
 impl OutputFlags {
     pub fn apply_to(&self, config: &mut Config, io: &mut CommandIo) {
-        set!(self, io, csv);
+        set!(self, io, csv raw_csv);
         set!(self, config, jsonl with warc warc_compression max_memory drain_time);
     }
 }

@@ -177,6 +177,9 @@ pub struct FetchArgs {
     /// The URL to fetch; without a scheme, https is tried, then http
     #[arg(value_name = "URL")]
     url: String,
+    /// Also print the body, decoded and with control characters escaped
+    #[arg(long)]
+    pub body: bool,
     #[command(flatten)]
     fetch: FetchFlags,
     #[command(flatten)]

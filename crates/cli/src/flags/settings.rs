@@ -29,7 +29,10 @@ pub struct CommandIo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<PathBuf>,
     /// A table of all pages is written here when the crawl ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub csv: Option<PathBuf>,
+    /// The table has cells that a spreadsheet would run as formulas.
+    pub raw_csv: bool,
     /// The address that the dashboard listens on.
     #[serde(skip_serializing)]
     pub serve: Option<SocketAddr>,
@@ -66,7 +69,7 @@ pub enum FailOn {
 
 impl CommandIo {
     /// The keys of a configuration file that belong to this structure and not to [`Config`].
-    pub const KEYS: [&'static str; 4] = ["input", "csv", "serve", "serve-token-file"];
+    pub const KEYS: [&'static str; 5] = ["input", "csv", "raw-csv", "serve", "serve-token-file"];
 
     /// Checks that all paths can be stored with the settings.
     fn check_paths(&self) -> Result<(), ConfigError> {
@@ -120,6 +123,12 @@ mod tests {
         };
         let io = CommandIo { input: Some("roots.txt".into()), csv: Some("pages.csv".into()), ..CommandIo::default() };
         CommandSettings { crawl: Config { roots: vec!["h".into()], depth: Some(3), ..Config::default() }, io, messages }
+    }
+
+    #[test]
+    fn settings_without_a_value_are_not_written() {
+        let written = serde_json::to_string(&CommandSettings::default()).unwrap();
+        assert!(!written.contains("null"), "{written}");
     }
 
     #[test]

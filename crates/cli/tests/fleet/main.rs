@@ -40,6 +40,10 @@ fn four_processes_crawl_the_same_pages_as_one() {
     check_ownership(&practice, 0);
     let status = fleet.run(&["fleet", "status", &fleet.cluster.address(), "--name", "test"]);
     assert!(status.0 && status.1.contains("test: finished") && status.1.ends_with('\n'), "{}", status.1);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("the device");
+    let mut unwritable = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
+    unwritable.args(["fleet", "status", &fleet.cluster.address(), "--name", "test"]).stdout(full);
+    assert_eq!(unwritable.output().expect("the command runs").status.code(), Some(1));
     // The results form one crawl directory and do not need the store.
     let removed = fleet.run(&["fleet", "remove", &fleet.cluster.address(), "--name", "test", "--yes"]);
     assert!(removed.0, "{}", removed.1);

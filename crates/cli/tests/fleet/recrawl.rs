@@ -117,11 +117,19 @@ fn changes_are_found(mut fleet: Fleet) {
         .page("/new", Response::html("<p>new"));
     let root = site.url("/");
     let web = PracticeWeb::new().keep_headers().site(site).start().expect("a server");
+    // The first round has nothing to compare with, and the refused command does not create the crawl.
+    let fail_on_new = ["--warc", "--no-sitemap", "--fail-on", "new-broken"];
+    let refused = fleet.command(&[&[&*root], &fail_on_new[..]].concat()).output().expect("the command runs");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && stderr.contains("compares with an earlier round"), "{stderr}");
+    assert!(web.log().is_empty());
     let one = fleet.spawn(&[&root, "--warc", "--no-sitemap"]);
     fleet.finish(vec![one]);
-    let status = fleet.command(&["--warc", "--no-sitemap", "--recrawl", "--fail-on", "new-broken"]).output();
-    let output = status.expect("the command runs");
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    // `--recrawl` begins a second round. Then the same command without it finds that round.
+    for begins_round in [&["--recrawl"][..], &[]] {
+        let output = fleet.command(&[&fail_on_new[..], begins_round].concat()).output().expect("the command runs");
+        assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     let all = fleet.records();
     let found = rounds(&all);
     let outcomes: Vec<(&str, &str)> = found[1]

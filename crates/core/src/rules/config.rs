@@ -60,6 +60,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<Size>,
     /// The crawl ends before the crawl directory becomes larger than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_disk: Option<Size>,
     /// The run ends after this time.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use argiope_store::segments::{SegmentStore, redacted_place};
 
 use super::settings::{next_round, results_location};
 use super::{FleetCommandError, finish};
-use crate::commands::crawl::print_line;
+use crate::commands::crawl::{NO_EARLIER_ROUND, needs_earlier_round, print_line};
 use crate::flags::settings::CommandSettings;
 use crate::results::{CrawlEnd, CrawlStart};
 
@@ -25,6 +25,9 @@ pub fn join_round(
 ) -> Result<FleetClient, FleetCommandError> {
     if !own_settings.crawl.recrawl {
         let round = CrawlRound::read(&mut first)?;
+        if round <= 1 && needs_earlier_round(own_settings) {
+            return Err(FleetCommandError::Usage(NO_EARLIER_ROUND.to_owned()));
+        }
         return Ok(first.with_name(CrawlRound::store_name(name, round)));
     }
     let out = results_location(&own_settings.crawl)?;

@@ -10,6 +10,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{FleetCommandError, FleetLocation, connect, finish};
+use crate::commands::standard_output;
 use crate::screen::wording;
 
 #[derive(Args, Debug)]
@@ -223,9 +224,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
             "stuck": warnings,
             "store_memory": memory,
         });
-        // Ignored: if standard output is closed, the text has no reader.
-        let _ = writeln!(std::io::stdout(), "{json}");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(standard_output::print(format!("{json}\n").as_bytes()));
     }
     let round = if settings.round > 1 { format!(" (round {})", settings.round) } else { String::new() };
     let mut text = format!("{}{round}: {}\n", location.name, state_words(view.state));
@@ -249,9 +248,8 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
     for warning in &warnings {
         text += &format!("attention: {}\n", warning.message);
     }
-    // Ignored: if standard output is closed, the text has no reader.
-    let _ = writeln!(std::io::stdout(), "{}", argiope_core::output::escape::visible_lines(text.trim_end()));
-    Ok(ExitCode::SUCCESS)
+    let text = argiope_core::output::escape::visible_lines(text.trim_end()) + "\n";
+    Ok(standard_output::print(text.as_bytes()))
 }
 
 /// Removes a shared crawl from the store.
