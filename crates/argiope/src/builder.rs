@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 
 use crate::custom_frontier::CustomFrontier;
 use crate::hooks::{Filter, Hooks, OnRequest, OnResponse};
+use crate::library_messages::in_library_words;
 use crate::settings::{self, Chosen};
 use crate::sink::{self, ClosureSink, Sink, SinkError};
-use crate::words::in_library_words;
 use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Summary};
 
 /// The settings of a crawl. Created by [`Crawl::builder`].

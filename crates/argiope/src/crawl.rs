@@ -29,9 +29,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::builder::{CrawlBuilder, Seed};
 use crate::handle::CrawlHandle;
+use crate::library_messages::in_library_words;
 use crate::page::Page;
 use crate::request::IntoRequest;
-use crate::words::in_library_words;
 
 /// Maximum number of unread pages. Beyond that, the crawl waits (backpressure). Bodies of unread pages count towards
 /// the memory budget for bodies.

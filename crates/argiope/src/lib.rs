@@ -36,11 +36,11 @@ mod custom_frontier;
 mod form;
 mod handle;
 mod hooks;
+mod library_messages;
 mod page;
 mod request;
 mod settings;
 mod sink;
-mod words;
 
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
 pub use argiope_core::http::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
@@ -64,6 +64,7 @@ pub use sink::{Sink, SinkError};
 
 /// The types of the fields of a [`Config`]. Most of them can be parsed from the same text as the flags of the command.
 pub mod config {
+    // `With`: which optional parts page records have (headers, links, texts of links), as set by `--with`.
     pub use argiope_core::rules::{
         AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Rate, Resolve, Size,
         Span, TrapPolicy, WarcCompression, With,
@@ -83,7 +84,7 @@ pub mod frontier {
     pub use argiope_core::schedule::store_error::Remedy;
 }
 
-/// Makes the examples in the README doc tests.
+/// Turns the examples of the README into doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::words::reworded;
+use crate::library_messages::reworded;
 
 /// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///

@@ -174,6 +174,9 @@ fn numbers_and_dates_are_coerced() {
     ] {
         assert_eq!(date(text, ""), Some(json!(expected)), "{text}");
     }
+    for text in ["March 1st, 2026", "Mar 1st, 2026", "Sunday, March 1st, 2026"] {
+        assert_eq!(date(text, ""), Some(json!("2026-03-01")), "{text}");
+    }
     assert_eq!(date("03/01/2026", ", format = \"%m/%d/%Y\""), Some(json!("2026-03-01")));
     assert_eq!(date("soon", ""), None);
 }

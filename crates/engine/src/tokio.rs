@@ -8,7 +8,8 @@
 //! Shared on purpose with the engines `coroutines` and `uring`: `worker_state`, `task_slots`, timers, and the names and
 //! order of the functions in this file. What differs from `coroutines`:
 //! - a socket of tokio reports readiness and reads in one call (`poll_read`);
-//! - errors do not say what the connection was doing, because a task of tokio has no mark;
+//! - errors do not say what the connection was doing, because a task of tokio does not store its last
+//!   step (`coroutines` stores it with `Executor::set_mark`);
 //! - the runtime catches panics of tasks, so a guard reports them to the worker (`PanicGuard`);
 //! - the timers need a task that sleeps (`fire_alarms`), where the hand-written executor asks them how long to sleep.
 //!

@@ -2,7 +2,8 @@
 //!
 //! A connection is a small state machine. Its thread calls it when bytes have arrived, when the socket is writable
 //! again, or when its timer has expired. It does as much as it can without blocking. It then waits for a time
-//! (`wake_at`), for a writable socket (`is_blocked`), or else for bytes from the client or the release of the web.
+//! (`wake_at`), for a writable socket (`is_blocked`), or else for bytes from the client or for the test to release the
+//! held responses (`Action::Hold`).
 //! While it waits for the latency of a generated page it owns no buffer, because the page is rendered only when it is
 //! due. A client that closes its side is treated as disconnected, even in the middle of a response.
 //!
@@ -125,7 +126,7 @@ enum Action<'a> {
     Reset,
     /// Send nothing more, and keep the connection open.
     Hang,
-    /// Wait until the web is released.
+    /// Wait until the test releases the held responses.
     Hold,
     /// The response has no further steps.
     Done,
@@ -237,7 +238,7 @@ impl ClientConnection {
         self.proceed(context, &[])
     }
 
-    /// Continues a held response when the web is released.
+    /// Continues a held response when the test releases the held responses.
     pub(crate) fn on_released(&mut self, context: &mut ConnectionContext<'_>) -> Disposition {
         if self.response.is_some() { self.proceed(context, &[]) } else { Disposition::Keep }
     }
@@ -346,7 +347,8 @@ impl ClientConnection {
                 Progress::Sleep(sent, duration) => {
                     response.sent += sent;
                     response.timer_expired = false;
-                    // If the timer is already set, bytes from the client caused this call: keep the deadline.
+                    // If the timer is already set, it has not expired: bytes from the client or the release of held
+                    // responses caused this call. Keep the deadline.
                     self.wake_at.get_or_insert(context.now + duration);
                     self.response = Some(response);
                     return Ok(ResponseState::Waiting);
@@ -554,8 +556,9 @@ impl GraphPage {
     }
 }
 
-/// Selects the response to a request. Returns its source, its status (0 if there is none), and whether the request is a
-/// violation ([`Response::counts_as_violation`](crate::Response::counts_as_violation)).
+/// Selects the response to a request. Returns its source, its status (0 if there is none), and `is_violation`: whether
+/// the crawler should not have sent the request, for example because robots.txt disallows it
+/// ([`Response::counts_as_violation`](crate::Response::counts_as_violation)).
 pub(crate) fn select(content: &SiteContent, request: &ReceivedRequest<'_>) -> (Source, u16, bool) {
     let head_only = request.method == "HEAD";
     let (source, status, is_violation) = match content.find(request) {

@@ -30,7 +30,7 @@ pub enum ResponseEnd {
     Close,
     /// The response says `Connection: keep-alive`, but the server closes: the client's idle connection becomes stale. A
     /// truncated HTTP/1.1 response has no `Connection` header.
-    SilentClose,
+    UnannouncedClose,
     /// The connection is reset (TCP RST).
     Reset,
     /// Nothing more is sent and the connection stays open, even if the response is incomplete.
@@ -181,7 +181,7 @@ impl Response {
 
     /// Exactly these bytes on the wire, then the connection closes (unless [`Response::ending`] is set).
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Response {
-        let mut response = Response::bytes("").ending(ResponseEnd::SilentClose);
+        let mut response = Response::bytes("").ending(ResponseEnd::UnannouncedClose);
         response.raw = Some(bytes.into());
         response
     }
@@ -342,7 +342,7 @@ impl Response {
     pub fn truncate_at(mut self, bytes: u64) -> Response {
         self.truncate_at = Some(bytes);
         if self.ending == ResponseEnd::KeepAlive {
-            self.ending = ResponseEnd::SilentClose;
+            self.ending = ResponseEnd::UnannouncedClose;
         }
         self
     }
@@ -360,7 +360,7 @@ impl Response {
 
     /// Sends `Connection: keep-alive` and closes nevertheless: the next request on this connection fails.
     pub fn keep_alive_then_close(self) -> Response {
-        self.ending(ResponseEnd::SilentClose)
+        self.ending(ResponseEnd::UnannouncedClose)
     }
 
     /// Sends an interim response (1xx) first. May be called more than once.

@@ -29,7 +29,7 @@ pub(crate) enum ResponseStep {
     Reset,
     /// Wait until the client disconnects.
     Hang,
-    /// Wait until the web is released.
+    /// Wait until the test releases the held responses.
     Hold,
 }
 
@@ -39,8 +39,8 @@ pub(crate) struct ResponseScript {
     /// 0 if the response has no status.
     pub(crate) status: u16,
     pub(crate) steps: Vec<ResponseStep>,
-    /// The steps for a HEAD request: everything up to the end of the head. Empty for raw bytes, which are also
-    /// sent to HEAD.
+    /// The steps for a HEAD request: those of the response set by `on_head`, otherwise this response without its body.
+    /// Empty if this response is raw and has no `on_head`: HEAD then gets `steps`.
     pub(crate) head: Vec<ResponseStep>,
     /// The status of the response to HEAD.
     pub(crate) head_status: u16,
@@ -153,8 +153,8 @@ fn head_bytes(response: &Response) -> Vec<u8> {
     }
     match response.ending {
         ResponseEnd::Close if !response.http10 => line("Connection", b"close"),
-        ResponseEnd::KeepAlive | ResponseEnd::SilentClose if response.http10 => line("Connection", b"keep-alive"),
-        ResponseEnd::SilentClose if response.truncate_at.is_none() => line("Connection", b"keep-alive"),
+        ResponseEnd::KeepAlive | ResponseEnd::UnannouncedClose if response.http10 => line("Connection", b"keep-alive"),
+        ResponseEnd::UnannouncedClose if response.truncate_at.is_none() => line("Connection", b"keep-alive"),
         _ => {}
     }
     for (name, value) in &response.headers {
@@ -204,11 +204,11 @@ fn closing(response: &Response) -> Option<ResponseStep> {
     match response.ending {
         ResponseEnd::KeepAlive => None,
         ResponseEnd::Close => Some(ResponseStep::Close),
-        ResponseEnd::SilentClose if response.truncate_at.is_some() || response.raw.is_some() => {
+        ResponseEnd::UnannouncedClose if response.truncate_at.is_some() || response.raw.is_some() => {
             Some(ResponseStep::SilentClose)
         }
         // The response is complete, so the close must not look like a truncation.
-        ResponseEnd::SilentClose => Some(ResponseStep::Close),
+        ResponseEnd::UnannouncedClose => Some(ResponseStep::Close),
         ResponseEnd::Reset => Some(ResponseStep::Reset),
         ResponseEnd::Hang => Some(ResponseStep::Hang),
     }

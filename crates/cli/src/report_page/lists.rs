@@ -1,5 +1,5 @@
-//! The lists of URLs that the numbers on the page link to: the first hundred for each number, and the command that lists
-//! all.
+//! The lists of URLs that the numbers on the page link to. A list has at most the first hundred URLs, fewer if the URLs
+//! are long, and the command that lists all.
 //!
 //! Invariant: the size of all lists together is limited, so that the page is small even if URLs are long.
 
@@ -60,10 +60,11 @@ impl<'a> Lists<'a> {
         for page in finding.pages.iter().take(MAX_GROUP_URLS) {
             let gap = if page.detail.is_empty() { "" } else { " · " };
             let detail: String = page.detail.chars().take(MAX_DETAIL_CHARS).collect();
-            let _ = write!(items, "<li>{}{gap}<span class=\"muted\">{}</span></li>", UrlLink(&page.url), Text(&detail));
-            if items.len() > MAX_LIST_BYTES.min(self.bytes_left) {
+            let item = format!("<li>{}{gap}<span class=\"muted\">{}</span></li>", UrlLink(&page.url), Text(&detail));
+            if items.len() + item.len() > MAX_LIST_BYTES.min(self.bytes_left) {
                 break;
             }
+            items.push_str(&item);
         }
         self.bytes_left = self.bytes_left.saturating_sub(items.len());
         html.push_str(&items);
@@ -72,7 +73,7 @@ impl<'a> Lists<'a> {
     /// Writes all lists that were requested.
     pub fn render(mut self, html: &mut String) {
         html.push_str(
-            "<h2 id=\"urls\">URLs behind the numbers</h2>\n<p class=\"muted\">The first hundred of each.</p>\n",
+            "<h2 id=\"urls\">URLs behind the numbers</h2>\n<p class=\"muted\">At most the first hundred of each; fewer if the URLs are long.</p>\n",
         );
         for (position, group) in self.groups.iter().enumerate() {
             let Some(found) = self.page.detail.get(group) else { continue };
@@ -95,5 +96,25 @@ impl<'a> Lists<'a> {
                 Text(group),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Audit, AuditedPage, CATALOGUE};
+    use crate::report::CrawlReport;
+    use crate::report::detail::ReportDetail;
+
+    #[test]
+    fn the_list_of_a_finding_does_not_exceed_the_limit_on_lists() {
+        let (report, detail, audit) = (CrawlReport::default(), ReportDetail::default(), Audit::default());
+        let page = ReportPage { report: &report, detail: &detail, audit: &audit, name: "h", directory: "d" };
+        let url = format!("https://h/{}", "x".repeat(1_000));
+        let pages = vec![AuditedPage { url, detail: String::new() }; MAX_GROUP_URLS];
+        let finding = Finding { kind: &CATALOGUE[0], total: pages.len() as u64, pages };
+        let mut html = String::new();
+        Lists::new(&page).append_finding(&mut html, &finding);
+        assert!(html.contains("<li>") && html.len() <= MAX_LIST_BYTES, "{} bytes", html.len());
     }
 }

@@ -143,8 +143,9 @@ pub fn check_ownership(practice: &GraphWeb, tolerated: usize) -> usize {
         for (start, process) in &requests {
             if process != owner {
                 changes += usize::from(!owner.is_empty());
-                // A process that has lost a host gets it back only after the next owner has died or left, which takes
-                // longer than a second.
+                // A process may get a lost host back after the next owner has died or left. The check assumes that this
+                // owner has then sent no request to the host for a second. If it has sent one, the earlier process is
+                // an intruder.
                 let owner_silence = last.get(owner).map(|last| start.saturating_sub(*last));
                 let is_owner_alive = owner_silence.is_some_and(|silence| silence < Duration::from_secs(1));
                 if last.contains_key(process.as_str()) && is_owner_alive {

@@ -29,7 +29,8 @@ fn hosts(count: u32, delay: Duration) -> (RunningWeb, Vec<String>) {
     (web, roots)
 }
 
-/// The page records of each round.
+/// The page records of each round. The results of a fleet have one `run` record with settings per round, not one per
+/// process.
 fn rounds(records: &[Value]) -> Vec<BTreeMap<String, Value>> {
     let mut rounds: Vec<BTreeMap<String, Value>> = Vec::new();
     for record in records {
@@ -72,7 +73,7 @@ fn a_recrawl_sends_conditional_requests_and_survives_kills() {
     fleet.finish(processes);
     let records = fleet.records();
     let found = rounds(&records);
-    assert_eq!(found.len(), 2, "one round began");
+    assert_eq!(found.len(), 2, "two processes with `--recrawl` began one round together, the second");
     assert_eq!(found[0].keys().collect::<Vec<_>>(), found[1].keys().collect::<Vec<_>>());
     for record in found[1].values() {
         assert_eq!(record["status"], 304, "{record}");
@@ -86,7 +87,7 @@ fn a_recrawl_sends_conditional_requests_and_survives_kills() {
     let plain: Vec<&&SeenRequest> = second.iter().filter(|seen| !is_conditional(seen)).collect();
     assert!(plain.is_empty(), "{plain:?}");
 
-    // The store is not needed to begin another round.
+    // Another round can begin from the results alone, after the state of the crawl was removed from Redis.
     let removed = fleet.run(&["fleet", "remove", &fleet.cluster.address(), "--name", "test", "--yes"]);
     assert!(removed.0, "{}", removed.1);
     let third = fleet.spawn(&["--recrawl"]);

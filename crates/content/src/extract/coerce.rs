@@ -4,7 +4,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::fmt::strtime;
 use serde_json::{Number, Value};
 
-/// After this many bytes of a number, no separators are read, because each of them looks ahead.
+/// A number ends at the first separator after this many bytes of digits and separators.
 const MAX_SEPARATED_BYTES: usize = 64;
 /// Longer texts are not dates.
 const MAX_DATE_BYTES: usize = 100;
@@ -66,7 +66,8 @@ pub(super) fn number(text: &str, decimal: Option<char>) -> Option<Number> {
     });
     let mut plain = String::with_capacity(run.len() + 1);
     let before = text.get(..start).unwrap_or("").trim_end_matches(|next: char| !matches!(next, '-' | '\u{2212}'));
-    // A sign counts only if there are at most symbols, such as that of a currency, between it and the digits.
+    // A minus sign counts only if nothing but symbols (such as `€`) stands between it and the digits, and no letter or
+    // digit stands directly before it (as in `A-5`).
     let between = text.get(before.len()..start).unwrap_or("");
     let is_negative = before.ends_with(['-', '\u{2212}'])
         && between.chars().all(|next| !next.is_alphanumeric() && !next.is_whitespace())
@@ -138,16 +139,16 @@ pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
     {
         return Some(time.to_string());
     }
-    // `1st of March` becomes `1 March`.
+    // `1st of March` becomes `1 March`, and `March 1st,` becomes `March 1,`.
     let plain: String = text.replace(" of ", " ");
-    let words: Vec<&str> = plain
+    let words: Vec<String> = plain
         .split(' ')
         .map(|word| {
-            let (bare, comma) = word.strip_suffix(',').map_or((word, false), |bare| (bare, true));
+            let (bare, comma) = word.strip_suffix(',').map_or((word, ""), |bare| (bare, ","));
             let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|suffix| bare.strip_suffix(suffix));
             match ordinal {
-                Some(number) if !comma && number.chars().all(|next| next.is_ascii_digit()) => number,
-                _ => word,
+                Some(number) if number.chars().all(|next| next.is_ascii_digit()) => format!("{number}{comma}"),
+                _ => word.to_owned(),
             }
         })
         .collect();

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the output of [`visible`] and [`write_json`] has no character that moves a cursor, changes a colour,
 //! rings a bell, breaks the line, changes the writing direction or is invisible. The escape shows that such a character
-//! was there.
+//! was there. Exception: the variation selectors U+FE00 to U+FE0F, which emoji use, are not escaped.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -52,7 +52,8 @@ pub fn visible_bytes(bytes: &[u8]) -> String {
 }
 
 /// Whether a character must be escaped: control characters (C0, DEL, C1), line and paragraph separators, and characters
-/// that are invisible or change the writing direction. With the latter, a URL could look like another one.
+/// that are invisible (except the variation selectors U+FE00 to U+FE0F) or change the writing direction. With such
+/// characters, a URL could look like another one.
 pub fn is_unsafe_char(c: char) -> bool {
     // The property Default_Ignorable_Code_Point of Unicode, without the variation selectors U+FE00 to U+FE0F, which
     // emoji use. In addition, the separators U+2028 and U+2029, and the annotation characters U+FFF9 to U+FFFB.

@@ -530,7 +530,7 @@ words! {
         Ignore = "ignore",
     }
 
-    /// What is added to page records and to the link graph.
+    /// An optional part of page records and of the link graph, as set by `--with`.
     With {
         /// The response headers.
         Headers = "headers",

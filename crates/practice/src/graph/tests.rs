@@ -10,7 +10,8 @@ fn plans() -> impl Strategy<Value = GraphPlan> {
     let shape = prop_oneof![Just(Shape::Random), Just(Shape::Blog)];
     let zipf = prop_oneof![Just(0.0), Just(1.1)];
     let sizes = (any::<u64>(), shape, 1u32..40, 1u32..120, zipf, 0u64..20_000, 0u32..30, 1u32..50);
-    // Thousandths of the random links, and of the leaves.
+    // In thousandths: `cross` is a share of the random links; `missing`, `broken` and `redirects` are shares of the
+    // leaves, through which no other page is found.
     let shares = (0u32..600, 0u32..200, 0u32..200, 0u32..200);
     (sizes, shares).prop_map(
         |((seed, shape, hosts, pages, zipf, size, links, root_hosts), (cross, missing, broken, redirects))| GraphPlan {
@@ -98,7 +99,7 @@ fn many_hosts_have_distinct_addresses() {
 }
 
 #[test]
-fn posts_of_a_blog_link_to_their_neighbours_and_archives_to_posts() {
+fn in_a_blog_archives_link_to_posts_and_posts_to_their_neighbours() {
     let graph = graph(GraphPlan { shape: Shape::Blog, pages: 1500, ..GraphPlan::default() });
     let links = |page| {
         let mut links = Vec::new();

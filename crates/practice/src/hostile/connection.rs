@@ -85,7 +85,7 @@ fn endings() -> Vec<Case> {
                 let record = report.first_judged();
                 demand(record["bytes_body"] == 5_000 && record["tries"] == 2, record.to_string())
             });
-            case.page(half_a_page(ResponseEnd::SilentClose))
+            case.page(half_a_page(ResponseEnd::UnannouncedClose))
         }),
         Case::new("CON12", "reset within the head", Expect::error("reset"), |case| {
             case.raw_page(|conn, _| {

@@ -86,7 +86,7 @@ fn chunks() -> Vec<Case> {
             case.page(page_with_fields(CHUNKED, "ffffffffffffffff0\r\nhello"))
         }),
         Case::new("H113", "chunks without a last one", Expect::truncated("disconnect", "reset"), |case| {
-            case.page(page_with_fields(CHUNKED, "5\r\nhello\r\n5\r\nworld\r\n").ending(ResponseEnd::SilentClose))
+            case.page(page_with_fields(CHUNKED, "5\r\nhello\r\n5\r\nworld\r\n").ending(ResponseEnd::UnannouncedClose))
         }),
         Case::new("H114", "endless chunks", Expect::truncated("length", "too_large"), |case| {
             case.raise_timeout();

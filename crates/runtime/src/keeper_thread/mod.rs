@@ -139,11 +139,13 @@ struct KeeperLoop<F> {
     delivered: u64,
     /// Whether a user of the library reads the pages and may add links.
     accepts_links: bool,
-    /// One entry for each page that the reader has not processed, in order: whether the page was fetched.
+    /// One entry for each page that the reader has not processed, in order: whether the page counts for `--max-pages`
+    /// (`Visit::is_fetched_page`).
     unread: VecDeque<bool>,
     /// Whether the reader takes no more pages.
     is_reader_gone: bool,
-    /// The number of [`KeeperMessage::Hold`]s that were not released.
+    /// How many [`KeeperMessage::Hold`]s have had no [`KeeperMessage::Release`] yet. While there is one, the crawl
+    /// stays open for more links.
     holds: usize,
     next_memory_check: Time,
     /// The check of `--max-disk`; `None` without this limit or without a crawl directory.

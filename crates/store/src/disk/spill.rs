@@ -29,7 +29,8 @@ pub(super) struct Spill {
     slots: u32,
     /// Free slots.
     free: Vec<u32>,
-    /// When a snapshot is read, a queue level with more bytes than this is spilled.
+    /// When a snapshot is read, a level of a queue (its links of one rank, see `queue.rs`) with more bytes than this is
+    /// spilled.
     pub max_level_bytes: usize,
 }
 

@@ -219,7 +219,8 @@ pub struct Conn {
     coding_defects: CodingDefects,
     /// Number of interim responses so far.
     interim_responses: u8,
-    /// See [`ReadDeadlines::slot_check`].
+    /// Seconds by which the next slot check is postponed ([`ReadDeadlines::slot_check`]). This check ends a silent or
+    /// slow exchange if other requests wait for its slot.
     slot_check_delay: u16,
     /// The request is not completely sent yet.
     is_sending: bool,
@@ -365,8 +366,9 @@ impl Conn {
         self.tls.take()
     }
 
-    /// Whether the connection failed before a request was sent.
-    pub(in crate::http) fn has_failed(&self) -> bool {
+    /// Whether the connection failed before a request was sent. Only for use before [`Conn::request`]: afterwards,
+    /// [`Phase::Done`] may also mean that the response is complete.
+    pub(in crate::http) fn has_failed_before_request(&self) -> bool {
         self.phase == Phase::Done
     }
 
@@ -559,6 +561,7 @@ impl Conn {
         }
     }
 
+    /// When the next slot check is due.
     fn slot_check(&self) -> Time {
         self.deadlines.slot_check(self.slot_check_delay)
     }

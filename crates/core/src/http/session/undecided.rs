@@ -73,7 +73,7 @@ impl Undecided {
     /// The result of the handshake; `None` while it is in progress.
     pub(super) fn decision(&self) -> Option<Decision> {
         // The first job is returned only after a failure. `Conn::end` has then cleared the failure of the connection.
-        if self.exchange.is_none() || self.conn.has_failed() {
+        if self.exchange.is_none() || self.conn.has_failed_before_request() {
             return Some(Decision::Failed);
         }
         if self.conn.is_handshaking() {
@@ -96,7 +96,7 @@ impl Undecided {
                 self.queue.pop().map(|exchange| Completed::Retry(exchange.into_job_for(LaneHttp::Serial)))
             }
             Decision::Failed => {
-                if self.exchange.is_some() && !self.conn.has_failed() {
+                if self.exchange.is_some() && !self.conn.has_failed_before_request() {
                     let message = "the server does not support HTTP/2, which --http 2 requires";
                     self.conn.refuse(Failure::new(ErrorKind::Protocol, message));
                 }

@@ -2,10 +2,10 @@
 //!
 //! # Theory
 //!
-//! Every response with a record becomes two WARC records, `request` and `response`, with the bytes as they were
-//! transferred inside TLS: heads as sent, bodies with content coding and chunked framing. If the same payload is in the
-//! archive already, or the response was a 304, a `revisit` with the head alone replaces the response. Every WARC record
-//! is a gzip member or a zstd frame of its own, so that it can be read alone. The reasons are in
+//! Every response that has a JSON record is archived as two WARC records, `request` and `response`, with the bytes as
+//! they were transferred inside TLS: heads as sent, bodies with content coding and chunked framing. If the same payload
+//! is in the archive already, or the response was a 304, a `revisit` with the head alone replaces the response. Every
+//! WARC record is a gzip member or a zstd frame of its own, so that it can be read alone. The reasons are in
 //! `docs/decisions/0004-warc.md`.
 //!
 //! [`WarcExchange::encode`] is a pure function. It hashes and compresses on the worker that fetched the page.

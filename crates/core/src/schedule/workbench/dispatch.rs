@@ -24,7 +24,7 @@ impl Workbench {
             if let Some(visit) = self.decided.pop_front() {
                 return Next::Settle(visit);
             }
-            if let Some(id) = self.names.pop_front() {
+            if let Some(id) = self.to_resolve.pop_front() {
                 if let Some(entry) = self.lanes.get(&id) {
                     return Next::Resolve(id, Arc::clone(&entry.lane.name));
                 }

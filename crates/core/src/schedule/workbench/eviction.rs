@@ -33,8 +33,8 @@ use crate::time::Time;
 pub const MAX_ROBOTS_MEMORY: usize = 64 << 20;
 /// The limit is at least this, however small `--max-memory` is.
 const MIN_ROBOTS_MEMORY: usize = 4 << 20;
-/// While there are at most this many lanes, lanes with work are taken from the frontier at once, and idle lanes are
-/// kept. Beyond this number, a lane is taken only if a slot would stay empty.
+/// Limit on idle lanes in memory. If half of the limit on lanes is less, that half is the limit on idle lanes. The same
+/// number limits `Evictable::eager_lanes`, unless `concurrency` is larger.
 pub const IDLE_LANES: usize = 16_384;
 /// Lanes, links on the workbench and robots rules may each use `--max-memory` divided by this.
 const MEMORY_DIVISOR: u64 = 16;
@@ -55,7 +55,8 @@ const MIN_BATCH: usize = 2;
 const MAX_CARRIED: usize = 65_536;
 /// How many idle lanes one call of [`Workbench::evict_idle_lanes`] examines.
 const EVICTION_STEPS: usize = 8;
-/// A lane that cannot start a request for this long is parked if there are too few lanes for the free slots.
+/// A lane that cannot start a request for this long is parked, if the limit on lanes is reached and no lane in memory
+/// can start one of the further requests that `concurrency` allows.
 pub const PARK_AFTER: Duration = Duration::from_secs(60);
 /// Rules are grouped by size in steps of this many bytes, and the largest are evicted first. Most files are far smaller
 /// than one step.
@@ -75,7 +76,8 @@ pub(super) struct Evictable {
     next_eviction: Time,
     /// Limit on lanes.
     max_lanes: usize,
-    /// Up to this many lanes with work are taken from the frontier at once: see [`IDLE_LANES`].
+    /// While fewer lanes than this have work, further lanes are taken from the frontier. Otherwise a lane is taken only
+    /// if no lane in memory can start one of the further requests that `concurrency` allows.
     eager_lanes: usize,
     /// Limit on links on the workbench. Very many lanes may exceed it, because each gets at least [`MIN_BATCH`].
     max_links: usize,
@@ -190,14 +192,15 @@ impl Workbench {
         active < self.evictable.eager_lanes || self.is_short_of_lanes()
     }
 
-    /// Whether slots are free and no lane in memory can use them.
+    /// Whether `concurrency` allows further requests and no lane in memory can start one now.
     fn is_short_of_lanes(&self) -> bool {
-        let is_idle = self.queues.has_no_ready_lane() && self.names.is_empty();
+        let is_idle = self.queues.has_no_ready_lane() && self.to_resolve.is_empty();
         is_idle && self.decided.is_empty() && self.in_flight() + self.counts.resolving() < self.concurrency
     }
 
-    /// Removes the lane with the longest wait from the workbench, if slots are free that no other lane can use and the
-    /// wait is long. Returns its links, and when it may start again.
+    /// Removes the lane with the longest wait from the workbench. Returns its links, and when it may start again. Does
+    /// nothing if memory has room for another lane, if `concurrency` allows no further request, if a lane in memory can
+    /// start one, or if the wait is shorter than [`PARK_AFTER`].
     pub fn park_lane(&mut self, now: Time) -> Option<(LaneId, Time, Vec<Link>)> {
         if self.lanes.len() < self.evictable.max_lanes || !self.is_short_of_lanes() {
             return None;
@@ -304,6 +307,7 @@ impl Workbench {
             }
             let Some(id) = self.evictable.idle.pop_front() else { return };
             let Some(entry) = self.lanes.get(&id).filter(|entry| entry.counted.is_idle()) else { continue };
+            // A lane that was offered a free slot of its address must first use the slot or pass it on (`woken_by`).
             let may_evict = entry.wait == WaitState::Nowhere && !entry.awaits_refill && entry.woken_by.is_none();
             if may_evict && self.evictable.carry(id, &entry.lane, now) {
                 self.remove_lane(id);
@@ -478,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_beyond_the_limit_is_evicted_and_uncounted() {
+    fn robots_bytes_stay_exact_when_an_origin_beyond_the_limit_is_added() {
         let mut bench = bench(|_| {});
         let max_origins = u16::try_from(MAX_ORIGINS).expect("a small number");
         for port in 0..max_origins {

@@ -79,7 +79,7 @@ pub struct Workbench {
     lanes: HashMap<LaneId, Box<Entry>>,
     queues: LaneQueues,
     /// Lanes whose host name must be resolved.
-    names: VecDeque<LaneId>,
+    to_resolve: VecDeque<LaneId>,
     /// Visits of links that end without a request.
     decided: VecDeque<Box<Visit>>,
     /// Lanes that need more links from the frontier.
@@ -164,7 +164,7 @@ impl Workbench {
             rules,
             lanes: HashMap::new(),
             queues: LaneQueues::default(),
-            names: VecDeque::new(),
+            to_resolve: VecDeque::new(),
             decided: VecDeque::new(),
             wants_refill: Vec::new(),
             recalls: VecDeque::new(),

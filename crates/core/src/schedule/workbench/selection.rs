@@ -67,7 +67,7 @@ impl Workbench {
                     return Selection::Blocked(Time::NEVER);
                 }
                 lane.addresses = Addresses::Resolving { since: now, tries };
-                self.names.push_back(id);
+                self.to_resolve.push_back(id);
                 return Selection::Blocked(Time::NEVER);
             }
         };
