@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::report::Backlinks;
-use argiope_core::{ErrorKind, Failure, Truncated};
+use argiope_core::{ErrorKind, FailedPart, Failure, Truncated};
 
 use super::*;
 
@@ -187,7 +187,8 @@ fn urls_that_were_never_requested_are_not_pages() {
     // The name of the host cannot be resolved. Its URLs fail without a request; `tries` counts DNS lookups.
     let servfail = Failure::new(ErrorKind::DnsServfail, "the name server failed");
     // The host stopped responding. Its other URLs fail without a request, unless they were requested before.
-    let given_up = Failure::new(ErrorKind::ConnectTimeout, "the host was given up on: no connection");
+    let mut given_up = Failure::new(ErrorKind::ConnectTimeout, "the host was given up on: no connection");
+    given_up.part = FailedPart::Host;
     for (host, error, tries) in
         [("dead.example", &servfail, 4), ("lost.example", &given_up, 0), ("lost.example", &given_up, 1)]
     {
