@@ -213,6 +213,22 @@ fn a_shortened_list_ends_with_the_number_of_omitted_entries() {
 }
 
 #[test]
+fn the_columns_of_the_next_steps_are_aligned_for_any_directory() {
+    let mut report = CrawlReport::default();
+    report.add(&PageSummary { outcome: Outcome::HttpError, status: Some(404), ..page("https://example.com/gone") });
+    report.close(Duration::from_secs(1), 0, End::Finished);
+    report.has_root_page = true;
+    for name in ["d.crawl".to_owned(), format!("{}.crawl", "long".repeat(12))] {
+        let text = next_steps(&report, std::path::Path::new(&name));
+        let columns: Vec<Option<usize>> = ["the whole report as a page", "why a URL failed", "to find out"]
+            .iter()
+            .map(|what| text.lines().find_map(|line| line.find(what)))
+            .collect();
+        assert!(columns[0].is_some() && columns.iter().all(|column| *column == columns[0]), "{columns:?} in {text}");
+    }
+}
+
+#[test]
 fn control_characters_from_the_web_are_escaped() {
     let mut report = CrawlReport::default();
     let failure = Failure::new(ErrorKind::Protocol, "\x1b]0;evil\x07");
