@@ -493,7 +493,7 @@ pub struct MessageFlags {
     /// Print messages as JSON on standard error, one object per line
     #[arg(long)]
     log_json: bool,
-    /// Also record links that are not followed, with the reason
+    /// Also write links that are not followed to --jsonl, with the reason
     #[arg(long)]
     log_skips: bool,
     /// Exit with code 3 if links are broken

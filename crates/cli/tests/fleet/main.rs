@@ -269,6 +269,7 @@ fn another_process_continues_after_one_is_interrupted() {
         (vec!["--depth", "3"], "--depth"),
         (vec!["--max-pages", "7"], "--max-pages"),
         (vec!["--jsonl", "x"], "--jsonl is not supported"),
+        (vec!["--log-skips"], "--log-skips is not supported"),
         (vec!["--rate", "3/s"], "--rate"),
     ] {
         let output = fleet.command(&more).output().expect("the command runs");

@@ -46,8 +46,13 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
         return Err(UsageError("--name: letters, digits, '-', '_' and '.' only".into()));
     }
-    for (is_set, flag) in [(config.jsonl.is_some(), "--jsonl"), (io.csv.is_some(), "--csv"), (config.fresh, "--fresh")]
-    {
+    for (is_set, flag) in [
+        (config.jsonl.is_some(), "--jsonl"),
+        (io.csv.is_some(), "--csv"),
+        (config.fresh, "--fresh"),
+        // Only the output of `--jsonl` has these records.
+        (config.log_skips, "--log-skips"),
+    ] {
         if is_set {
             return Err(UsageError(format!("{flag} is not supported together with --frontier")));
         }
