@@ -124,7 +124,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             if directory.has_changes {
                 directory.commit()?;
             }
-            return Ok(state_code(messages, &report));
+            return Ok(unreported_state_code(messages, &report));
         }
         let roots = wording::plural(requeued, "failed root");
         print_line(messages, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
@@ -416,6 +416,20 @@ fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrup
 /// The exit code for the state of a crawl. Prints why the code is 4. With `--quiet`, also prints the broken links for
 /// which the code is 3, because no report is printed.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
+    if messages.quiet {
+        return unreported_state_code(messages, report);
+    }
+    explained_state_code(messages, report, false)
+}
+
+/// The exit code for the state of a crawl whose report was not printed. Prints the broken links for which the code is 3.
+pub(super) fn unreported_state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
+    explained_state_code(messages, report, true)
+}
+
+/// The exit code for the state of a crawl. Prints why the code is 4. If `names_urls`, also prints the URLs that are the
+/// reason for code 3 or 4.
+fn explained_state_code(messages: MessageSettings, report: &CrawlReport, names_urls: bool) -> ExitCode {
     if !report.has_root_page && report.queued == 0 {
         let is_disallowed = |problem: &RootProblem| matches!(problem, RootProblem::Disallowed { .. });
         let mut why = if !report.roots.is_empty() && report.roots.iter().all(is_disallowed) {
@@ -423,9 +437,9 @@ pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> Exi
         } else {
             "no root has given a page; run the same command to try them again".to_owned()
         };
-        // With --quiet, the report is not printed, so the message names the first root.
+        // Without a report, the message names the first root.
         if let (true, Some(RootProblem::Failed { url, reason } | RootProblem::Refused { url, reason })) =
-            (messages.quiet, report.roots.first())
+            (names_urls, report.roots.first())
         {
             why += &format!(" ({url}: {})", report::reason_words(reason));
         }
@@ -434,19 +448,26 @@ pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> Exi
     }
     match messages.fail_on {
         Some(FailOn::Broken) if report.broken_total > 0 => {
-            if messages.quiet {
-                let _ = write!(std::io::stderr(), "{}", report::render_broken(report));
+            if names_urls {
+                print_list(messages, &report::render_broken(report));
             }
             ExitCode::from(FINDINGS)
         }
         Some(FailOn::NewBroken) if report.changes.as_ref().is_some_and(|changes| changes.counts.newly_broken > 0) => {
-            if messages.quiet {
-                let _ = write!(std::io::stderr(), "{}", report::render_newly_broken(report));
+            if names_urls {
+                print_list(messages, &report::render_newly_broken(report));
             }
             ExitCode::from(FINDINGS)
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Prints a list of the report. With `--log-json`, the list is the text of one message.
+fn print_list(messages: MessageSettings, list: &str) {
+    let text = if messages.log_json { json_log::message("error", list.trim()) + "\n" } else { list.to_owned() };
+    // Ignored: if standard error is closed, the message has no reader.
+    let _ = write!(std::io::stderr(), "{text}");
 }
 
 /// Prints an error that prevented or ended the crawl, with what to do about it. Returns its exit code.

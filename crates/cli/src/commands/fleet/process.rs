@@ -166,14 +166,14 @@ impl Participant<'_> {
                 shared.messages,
                 &format!("{name}: this crawl is {end}; argiope report {}", settings.out),
             );
-            return self.final_exit_code().map(Some);
+            return self.final_exit_code(local_crawl::unreported_state_code).map(Some);
         }
         let number = *sessions + 1;
         match self.run_session(segments.clone(), lease_times, number, sessions)? {
             SessionEnd::Exit(code) => {
                 if FleetState::read(client)?.is_over() {
                     finish(client, settings, segments)?;
-                    return self.final_exit_code().map(Some);
+                    return self.final_exit_code(local_crawl::state_code).map(Some);
                 }
                 Ok(Some(code))
             }
@@ -309,8 +309,12 @@ impl Participant<'_> {
         }
     }
 
-    /// The exit code after the end of the whole crawl. Reads all records if the code depends on them (`--fail-on`).
-    fn final_exit_code(&self) -> Result<ExitCode, FleetCommandError> {
+    /// The exit code after the end of the whole crawl. Reads all records if the code depends on them (`--fail-on`), and
+    /// passes the report to `state_code`.
+    fn final_exit_code(
+        &self,
+        state_code: fn(MessageSettings, &CrawlReport) -> ExitCode,
+    ) -> Result<ExitCode, FleetCommandError> {
         if self.shared.messages.fail_on.is_none() {
             return Ok(ExitCode::SUCCESS);
         }
@@ -318,7 +322,7 @@ impl Participant<'_> {
         let mut report = report.map_err(|error| FleetCommandError::Failed(error.to_string()))?;
         // Exit code 4, for roots without a page, does not exist in a fleet.
         report.has_root_page = true;
-        Ok(local_crawl::state_code(self.shared.messages, &report))
+        Ok(state_code(self.shared.messages, &report))
     }
 
     /// Opens a connection to the store of this round.
