@@ -26,7 +26,7 @@ use super::{FAILED, FINDINGS, INSECURE, USAGE, export, print_error, report, serv
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
-use crate::screen::live::{LiveView, View};
+use crate::screen::live::{LivePrinter, LiveView, View};
 use crate::screen::{view, wording};
 use argiope_core::output::escape;
 
@@ -165,9 +165,11 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             target,
             output,
             directory: Some(&path),
+            name: report::crawl_name(&path),
             settled_before,
             is_shared: false,
             fleet: SharedFleet::default(),
+            printer: LivePrinter::default(),
             on_start,
         },
     )
@@ -181,12 +183,16 @@ pub(super) struct CrawlParts<'a, F> {
     pub output: Option<RecordStream>,
     /// The crawl directory, which also receives the report. `None` for a crawl in memory or in a fleet.
     pub directory: Option<&'a Path>,
+    /// The name that the dashboard shows.
+    pub name: String,
     /// URLs that earlier runs of this round have finished.
     pub settled_before: u64,
     /// Whether other processes work on the same crawl. If so, one process alone cannot tell whether a root gave a page.
     pub is_shared: bool,
     /// The state of the fleet, for the live view and the dashboard.
     pub fleet: SharedFleet,
+    /// Prints the messages of threads that the caller has started.
+    pub printer: LivePrinter,
     /// Called when the keeper thread has started.
     pub on_start: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
@@ -210,7 +216,8 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
 ) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, io, messages } = settings;
     let messages = *messages;
-    let CrawlParts { frontier, target, output, directory, settled_before, is_shared, fleet, on_start } = parts;
+    let CrawlParts { frontier, target, output, directory, name, settled_before, is_shared, fleet, printer, on_start } =
+        parts;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
@@ -224,11 +231,11 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         Ok(live) => Arc::new(live),
         Err(error) => return Ok(fail(messages, &format!("the live view could not be started: {error}"))),
     };
+    printer.connect(&live);
     let signals = match Interrupt::listen() {
         Ok(signals) => signals,
         Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
     };
-    let name = directory.map_or_else(|| "practice web".to_owned(), report::crawl_name);
     let server = match io.serve {
         None => None,
         Some(address) => {
@@ -413,8 +420,7 @@ fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrup
     state_code(messages, report)
 }
 
-/// The exit code for the state of a crawl. Prints why the code is 4. With `--quiet`, also prints the broken links for
-/// which the code is 3, because no report is printed.
+/// The exit code for the state of a crawl after its report. With `--quiet`, no report was printed.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
     if messages.quiet {
         return unreported_state_code(messages, report);
@@ -496,7 +502,7 @@ pub(super) fn print_message(messages: MessageSettings, kind: &str, line: &str) {
 }
 
 /// Formats a line as text, or as a JSON object with `--log-json`. The kind may be empty.
-fn format_message(messages: MessageSettings, kind: &str, line: &str) -> String {
+pub(super) fn format_message(messages: MessageSettings, kind: &str, line: &str) -> String {
     match kind {
         "" if messages.log_json => json_log::message("note", line),
         kind if messages.log_json => json_log::message(&kind.to_lowercase(), line),

@@ -11,6 +11,7 @@ mod objects;
 mod recrawl;
 mod status;
 
+use std::io::{Read as _, Write as _};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -143,6 +144,26 @@ fn broken_links_are_listed_once() {
         fleet.command(&[&root, "-q", "--no-sitemap", "--fail-on", "broken"]).output().expect("the command runs");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), stderr.matches("Broken links (1)").count()), (Some(3), 1), "{stderr}");
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_dashboard_of_a_process_has_the_name_of_the_crawl() {
+    let practice = GraphWeb::serve(plan(1, 4, 20));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    // So slow that the crawl does not end before the request.
+    let mut process = fleet.spawn(&[&practice.roots[0], "--rate", "1/s", "--serve", "127.0.0.1:0"]);
+    fleet.wait_for_log("serving http://");
+    let logs = fleet.logs();
+    let address = logs.lines().find_map(|line| line.strip_prefix("serving http://")?.strip_suffix('/'));
+    let address = address.expect("the address of the dashboard");
+    let mut stream = std::net::TcpStream::connect(address).expect("a server");
+    write!(stream, "GET /api/v1/status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("a server");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("UTF-8");
+    assert!(response.contains("\"name\":\"test\""), "{response}");
+    signal(&process, Signal::TERM);
+    assert_eq!(wait(&mut process).code(), Some(143), "{}", fleet.logs());
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! One process of a fleet: it joins the crawl, crawls its share of the hosts, and joins again if it loses its lease.
 
 use std::cell::RefCell;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 
 use argiope_core::lease::Lease;
-use argiope_core::output::escape::visible;
 use argiope_core::output::warc::segment_start;
 use argiope_core::rules::ProgramSettings;
 use argiope_core::schedule::frontier::StoreErrorKind;
@@ -32,6 +30,7 @@ use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, MessageSettings};
 use crate::report::CrawlReport;
+use crate::screen::live::LivePrinter;
 use crate::screen::wording;
 
 /// Checks the flags, and takes part in a crawl that other processes share.
@@ -229,7 +228,9 @@ impl Participant<'_> {
         }
         let clock = Clock::start();
         let archive_rules = Arc::new(rules.clone());
-        let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
+        let messages = shared.messages;
+        let printer = LivePrinter::default();
+        let notice_printer = printer.clone();
         let fleet = SharedFleet::default();
         let watched_fleet = Arc::clone(&fleet);
         let setup = SessionSetup {
@@ -240,7 +241,11 @@ impl Participant<'_> {
             session,
             now: Box::new(move || clock.now()),
             lease: rules.lease.clone(),
-            notice: Box::new(move |message| print_note(message, quiet, json)),
+            notice: Box::new(move |message| {
+                if !messages.quiet {
+                    notice_printer.print_line(local_crawl::format_message(messages, "note", message));
+                }
+            }),
             archive_start: Box::new(move |file| {
                 segment_start(&archive_rules, &wall_clock(&clock).text(clock.now()), file)
             }),
@@ -258,9 +263,11 @@ impl Participant<'_> {
             target: OutputTarget::default(),
             output: None,
             directory: None,
+            name: self.name.to_owned(),
             settled_before: 0,
             is_shared: true,
             fleet,
+            printer,
             on_start: Box::new(|keeper: &KeeperHandle| {
                 let inbox = keeper.inbox.clone();
                 // An error means that the keeper has ended.
@@ -330,14 +337,4 @@ impl Participant<'_> {
         let name = CrawlRound::store_name(self.name, self.settings.round);
         connect(self.address, &name, self.owner, self.ca_cert)
     }
-}
-
-fn print_note(message: &str, quiet: bool, json: bool) {
-    if quiet {
-        return;
-    }
-    let line =
-        if json { crate::screen::json_log::message("note", message) } else { format!("note: {}", visible(message)) };
-    // Ignored: if standard error is closed, the message has no reader.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
