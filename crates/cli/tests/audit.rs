@@ -107,6 +107,7 @@ fn findings_outside_of_the_baseline_give_exit_code_3() {
     assert_eq!(code(&["--fail-on", "error"]), Some(3));
     assert_eq!(code(&["--fail-on", "image-large"]), Some(0), "no images were fetched");
     assert_eq!(code(&["--fail-on", "no-such-thing"]), Some(2));
+    assert_eq!(code(&["--only", "error", "--fail-on", "error"]), Some(2), "--only takes no severity");
     std::fs::write(folder.path().join("known.json"), audit(folder.path(), &[]).to_string()).expect("a file");
     let all = ["--fail-on", "notice", "--baseline", "known.json", "--slow", "600ms"];
     assert_eq!(code(&all), Some(0));

@@ -133,11 +133,13 @@ fn settings_with_a_password_are_refused_without_repeating_it() {
         &["crawl", "127.6.1.4", "--proxy", "gopher://me:secret@127.0.0.1:1"],
         &["crawl", "127.6.1.4", "--proxy", "http://me:secret@"],
         &["crawl", "127.6.1.4", "-H", "Proxy-Authorization: Basic secret"],
+        &["fetch", "127.6.1.4", "-H", "Authorization Basic secret"],
+        &["crawl", "127.6.1.4", "-H", "Authorization Basic secret:x"],
     ] {
         let output = argiope(folder.path()).args(arguments).output().expect("the command runs");
         let message = stderr_of(&output);
         assert_eq!(output.status.code(), Some(2), "{message}");
-        assert!(!message.contains("me:secret@") && message.starts_with("error: "), "{message}");
+        assert!(!message.contains("secret") && message.starts_with("error: "), "{message}");
     }
 }
 

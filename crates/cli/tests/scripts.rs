@@ -37,12 +37,15 @@ fn broken_links_give_exit_code_3_in_the_second_run_too() {
     let site = site("127.6.9.1").page("/", Response::links(["/gone"]));
     let root = site.url("/");
     let _web = serve(site);
-    for quiet in [&[][..], &["-q"]] {
+    // The first run crawls. The others find a finished crawl, print no report, and name the broken links nevertheless.
+    for flags in [&[][..], &["-q"], &[], &["--log-json"], &["-q", "--log-json"]] {
         let mut command = argiope(folder.path());
-        let output = command.args(["crawl", &root, "-d", "crawl", "--fail-on", "broken"]).args(quiet).output().unwrap();
-        assert_eq!(output.status.code(), Some(3), "{}", stderr_of(&output));
+        let output = command.args(["crawl", &root, "-d", "crawl", "--fail-on", "broken"]).args(flags).output().unwrap();
         let stderr = stderr_of(&output);
-        assert!(quiet.is_empty() || (stderr.contains("/gone") && stderr.contains("404")), "{stderr}");
+        assert_eq!(output.status.code(), Some(3), "{flags:?}: {stderr}");
+        assert!(stderr.contains("/gone") && stderr.contains("404"), "{flags:?}: {stderr}");
+        let is_json = stderr.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok());
+        assert_eq!(is_json, flags.contains(&"--log-json"), "{flags:?}: {stderr}");
     }
 }
 

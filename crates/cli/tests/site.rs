@@ -202,6 +202,42 @@ fn an_exported_site_has_relative_links_and_placeholders() {
     assert_eq!(files(&mine).len(), 1);
 }
 
+#[test]
+fn an_interrupted_export_of_a_site_can_be_repeated() {
+    let (_web, root, _) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, out) = (folder.path().join("c"), folder.path().join("site"));
+    crawl(&root, &directory, &[]);
+    let archives: Vec<PathBuf> =
+        files(&directory).into_iter().filter(|file| text(file).ends_with(".warc.gz")).collect();
+    let [archive] = archives.as_slice() else { panic!("one archive: {archives:?}") };
+    let archive = directory.join(archive);
+    let bytes = std::fs::read(&archive).expect("an archive");
+    let export = ["export", text(&directory), "--format", "site", "-o", text(&out)];
+    std::fs::write(&archive, &bytes[..bytes.len() / 2]).expect("a shorter archive");
+    let failed = argiope(&export);
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert!(!files(&out).is_empty(), "the export ended after the first files");
+    std::fs::write(&archive, &bytes).expect("the whole archive");
+    succeed(&export);
+    let list = std::fs::read_to_string(out.join("argiope-site.jsonl")).expect("a list");
+    assert!(list.contains(&root), "{list}");
+}
+
+#[test]
+fn a_site_is_not_exported_into_a_file() {
+    let (_web, root, _) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, out) = (folder.path().join("c"), folder.path().join("file"));
+    crawl(&root, &directory, &[]);
+    std::fs::write(&out, "x").expect("a file");
+    let refused = argiope(&["export", text(&directory), "--format", "site", "-o", text(&out)]);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("is not a folder; --format site writes one"), "{stderr}");
+    assert_eq!(std::fs::read_to_string(&out).expect("a file"), "x");
+}
+
 /// The markdown export, without the times.
 fn markdown(directory: &Path) -> Vec<(String, String)> {
     let lines = String::from_utf8(succeed(&["export", text(directory), "--format", "markdown"]).stdout).expect("UTF-8");

@@ -46,7 +46,7 @@ pub fn render(status: Option<&Status>) -> String {
     single("argiope_run_seconds_total", "counter", "Time since this run began.", seconds);
     single("argiope_requests_in_flight", "gauge", "Requests in flight.", to_f64(status.in_flight as u64));
     single("argiope_queued_urls", "gauge", "URLs known and not started yet.", to_f64(status.queued));
-    single("argiope_known_hosts", "gauge", "Hosts known so far.", to_f64(status.hosts));
+    single("argiope_known_hosts", "gauge", "Hosts that had work in this run.", to_f64(status.hosts));
     single("argiope_excludes", "gauge", "Patterns excluded while the crawl was running.", status.excludes.len() as f64);
     if let Some(rate) = status.rate {
         single("argiope_rate_limit_pages_per_second", "gauge", "The limit on pages a second.", rate);

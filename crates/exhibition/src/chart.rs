@@ -55,7 +55,11 @@ pub fn svg(comparison: &EngineComparison, results: &[EngineResult]) -> String {
         comparison.web.latency.1.as_secs_f64(),
         comparison.concurrency,
     );
-    chart("Four engines on the same slow web", "Four ways to wait", &web, &groups(results))
+    let (label, title) = match results.len() {
+        1 => ("One engine on a slow web".to_owned(), "One way to wait".to_owned()),
+        count => (format!("{count} engines on the same slow web"), format!("{count} ways to wait")),
+    };
+    chart(&label, &title, &web, &groups(results))
 }
 
 /// Draws the results of `--crowd`: many fetches that wait at the same time.
@@ -196,6 +200,11 @@ mod tests {
             involuntary_switches: 0,
             memory: None,
         };
+        let both = [EngineName::Threads, EngineName::Uring].map(|engine| EngineResult { engine, ..result.clone() });
+        for (results, words) in [(&both[..], ["2 engines", "2 ways"]), (&both[..1], ["One engine ", "One way "])] {
+            let text = svg(&comparison, results);
+            assert!(words.iter().all(|words| text.contains(words)), "{text}");
+        }
         let crowd = (EngineName::Uring, CrowdResult::default());
         let charts = [svg(&comparison, &[]), svg(&comparison, &[result]), crowd_svg(&[]), crowd_svg(&[crowd])];
         for text in charts {

@@ -71,6 +71,25 @@ mod tests {
         assert_eq!(found, [0, 1, 2], "two different digits, the same body, or another text: not near");
     }
 
+    /// The limit keeps the number of comparisons linear in the number of pages.
+    #[test]
+    fn in_a_large_group_only_neighbours_are_compared() {
+        // The first and the last page differ in the first digit alone. Each of the others differs from every page in at
+        // least two of the first eight digits. All have the same second half.
+        let others = |count: u64| (1..=count).map(|number| 0x1000_0000 | number << 20 | number << 8);
+        let found = |count: u64| {
+            let halves = std::iter::once(0).chain(others(count)).chain([0xf000_0000]);
+            let sketches = halves.zip(0..).map(|(half, url)| TextSketch {
+                min_hash: MinHash(half << 32 | 0x3333_4444),
+                body: url,
+                url,
+            });
+            pairs(sketches.collect()).len()
+        };
+        assert_eq!(found(MAX_COMPARED as u64 / 4), 2, "in a small group, all pages are compared");
+        assert_eq!(found(MAX_COMPARED as u64), 0, "each page is compared with at most MAX_COMPARED pages");
+    }
+
     #[test]
     fn all_of_many_pages_with_the_same_fingerprint_are_near() {
         let sketches = (0..200_000).map(|url| TextSketch { min_hash: MinHash(7), body: url, url });

@@ -72,10 +72,14 @@ pub enum AuditFormat {
 
 /// Audits a crawl directory and writes the findings.
 pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
+    let is_severity = |id: &str| matches!(id, "error" | "warning" | "notice");
+    if let Some(severity) = args.only.iter().find(|id| is_severity(id)) {
+        return Err(UsageError(format!(
+            "--only {severity}: a severity is for --fail-on; --only needs ids of findings"
+        )));
+    }
     for id in args.only.iter().chain(&args.fail_on) {
-        // `--only` takes ids alone; `--fail-on` also takes severities.
-        let is_severity = args.fail_on.contains(id) && matches!(id.as_str(), "error" | "warning" | "notice");
-        if catalogue::find(id).is_none() && !is_severity {
+        if catalogue::find(id).is_none() && !is_severity(id) {
             let names: Vec<&str> = CATALOGUE.iter().map(|kind| kind.id).collect();
             return Err(UsageError(format!("unknown finding {id:?}; the known findings are {}", names.join(", "))));
         }

@@ -26,7 +26,7 @@ use super::{FAILED, FINDINGS, INSECURE, USAGE, export, print_error, report, serv
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
-use crate::screen::live::{LiveView, View};
+use crate::screen::live::{LivePrinter, LiveView, View};
 use crate::screen::{view, wording};
 use argiope_core::output::escape;
 
@@ -126,7 +126,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             if directory.has_changes {
                 directory.commit()?;
             }
-            return Ok(state_code(messages, &report));
+            return Ok(unreported_state_code(messages, &report));
         }
         let roots = wording::plural(requeued, "failed root");
         print_line(messages, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
@@ -167,9 +167,11 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             target,
             output,
             directory: Some(&path),
+            name: report::crawl_name(&path),
             settled_before,
             is_shared: false,
             fleet: SharedFleet::default(),
+            printer: LivePrinter::default(),
             on_start,
         },
     )
@@ -183,12 +185,16 @@ pub(super) struct CrawlParts<'a, F> {
     pub output: Option<RecordStream>,
     /// The crawl directory, which also receives the report. `None` for a crawl in memory or in a fleet.
     pub directory: Option<&'a Path>,
+    /// The name that the dashboard shows.
+    pub name: String,
     /// URLs that earlier runs of this round have finished.
     pub settled_before: u64,
     /// Whether other processes work on the same crawl. If so, one process alone cannot tell whether a root gave a page.
     pub is_shared: bool,
     /// The state of the fleet, for the live view and the dashboard.
     pub fleet: SharedFleet,
+    /// Prints the messages of threads that the caller has started.
+    pub printer: LivePrinter,
     /// Called when the keeper thread has started.
     pub on_start: Box<dyn FnOnce(&KeeperHandle) + 'a>,
 }
@@ -212,7 +218,8 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
 ) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, io, messages } = settings;
     let messages = *messages;
-    let CrawlParts { frontier, target, output, directory, settled_before, is_shared, fleet, on_start } = parts;
+    let CrawlParts { frontier, target, output, directory, name, settled_before, is_shared, fleet, printer, on_start } =
+        parts;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
@@ -226,11 +233,11 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
         Ok(live) => Arc::new(live),
         Err(error) => return Ok(fail(messages, &format!("the live view could not be started: {error}"))),
     };
+    printer.connect(&live);
     let signals = match Interrupt::listen() {
         Ok(signals) => signals,
         Err(error) => return Ok(fail(messages, &format!("signals could not be watched: {error}"))),
     };
-    let name = directory.map_or_else(|| "practice web".to_owned(), report::crawl_name);
     let server = match io.serve {
         None => None,
         Some(address) => {
@@ -415,9 +422,22 @@ fn exit_code(messages: MessageSettings, report: &CrawlReport, end: End, interrup
     state_code(messages, report)
 }
 
-/// The exit code for the state of a crawl. Prints why the code is 4. With `--quiet`, also prints the broken links for
-/// which the code is 3, because no report is printed.
+/// The exit code for the state of a crawl after its report. With `--quiet`, no report was printed.
 pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
+    if messages.quiet {
+        return unreported_state_code(messages, report);
+    }
+    explained_state_code(messages, report, false)
+}
+
+/// The exit code for the state of a crawl whose report was not printed. Prints the broken links for which the code is 3.
+pub(super) fn unreported_state_code(messages: MessageSettings, report: &CrawlReport) -> ExitCode {
+    explained_state_code(messages, report, true)
+}
+
+/// The exit code for the state of a crawl. Prints why the code is 4. If `names_urls`, also prints the URLs that are the
+/// reason for code 3 or 4.
+fn explained_state_code(messages: MessageSettings, report: &CrawlReport, names_urls: bool) -> ExitCode {
     if !report.has_root_page && report.queued == 0 {
         let is_disallowed = |problem: &RootProblem| matches!(problem, RootProblem::Disallowed { .. });
         let mut why = if !report.roots.is_empty() && report.roots.iter().all(is_disallowed) {
@@ -425,9 +445,9 @@ pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> Exi
         } else {
             "no root has given a page; run the same command to try them again".to_owned()
         };
-        // With --quiet, the report is not printed, so the message names the first root.
+        // Without a report, the message names the first root.
         if let (true, Some(RootProblem::Failed { url, reason } | RootProblem::Refused { url, reason })) =
-            (messages.quiet, report.roots.first())
+            (names_urls, report.roots.first())
         {
             why += &format!(" ({url}: {})", report::reason_words(reason));
         }
@@ -436,19 +456,26 @@ pub(super) fn state_code(messages: MessageSettings, report: &CrawlReport) -> Exi
     }
     match messages.fail_on {
         Some(FailOn::Broken) if report.broken_total > 0 => {
-            if messages.quiet {
-                let _ = write!(std::io::stderr(), "{}", report::render_broken(report));
+            if names_urls {
+                print_list(messages, &report::render_broken(report));
             }
             ExitCode::from(FINDINGS)
         }
         Some(FailOn::NewBroken) if report.changes.as_ref().is_some_and(|changes| changes.counts.newly_broken > 0) => {
-            if messages.quiet {
-                let _ = write!(std::io::stderr(), "{}", report::render_newly_broken(report));
+            if names_urls {
+                print_list(messages, &report::render_newly_broken(report));
             }
             ExitCode::from(FINDINGS)
         }
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Prints a list of the report. With `--log-json`, the list is the text of one message.
+fn print_list(messages: MessageSettings, list: &str) {
+    let text = if messages.log_json { json_log::message("error", list.trim()) + "\n" } else { list.to_owned() };
+    // Ignored: if standard error is closed, the message has no reader.
+    let _ = write!(std::io::stderr(), "{text}");
 }
 
 /// Prints an error that prevented or ended the crawl, with what to do about it. Returns its exit code.
@@ -477,7 +504,7 @@ pub(super) fn print_message(messages: MessageSettings, kind: &str, line: &str) {
 }
 
 /// Formats a line as text, or as a JSON object with `--log-json`. The kind may be empty.
-fn format_message(messages: MessageSettings, kind: &str, line: &str) -> String {
+pub(super) fn format_message(messages: MessageSettings, kind: &str, line: &str) -> String {
     match kind {
         "" if messages.log_json => json_log::message("note", line),
         kind if messages.log_json => json_log::message(&kind.to_lowercase(), line),

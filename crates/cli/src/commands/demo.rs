@@ -14,6 +14,7 @@ use super::crawl_control::SharedFleet;
 use super::record_stream::RecordStream;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;
+use crate::screen::live::LivePrinter;
 
 /// Crawls the built-in practice web.
 pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
@@ -66,8 +67,17 @@ fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let target = OutputTarget { first_line: Some(first_line(settings, &clock)), ..OutputTarget::default() };
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
     let on_start = Box::new(|_: &KeeperHandle| ());
-    let fleet = SharedFleet::default();
-    let parts =
-        CrawlParts { frontier, target, output, directory: None, settled_before: 0, is_shared: false, fleet, on_start };
+    let parts = CrawlParts {
+        frontier,
+        target,
+        output,
+        directory: None,
+        name: "practice web".to_owned(),
+        settled_before: 0,
+        is_shared: false,
+        fleet: SharedFleet::default(),
+        printer: LivePrinter::default(),
+        on_start,
+    };
     Ok(crawl(settings, rules, clock, parts).unwrap_or_else(|error| fail_with(messages, &error)))
 }

@@ -27,6 +27,8 @@ use serde_json::{Value, json};
 const LONG_LIST: usize = 10;
 /// The same for the other lists.
 const SHORT_LIST: usize = 5;
+/// Minimum width of the column of commands in the list of next steps.
+const MIN_COMMAND_WIDTH: usize = 48;
 
 /// `argiope report DIR`: prints the report of a crawl directory.
 #[derive(Args, Debug, PartialEq, Eq)]
@@ -263,10 +265,8 @@ pub fn render_newly_broken(report: &CrawlReport) -> String {
 /// The path of the crawl directory, and commands that the user may want to run next.
 pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     let name = shell_word(&directory.display().to_string());
-    let mut text = format!("\nCrawl directory: {name}\n");
-    let mut step = |command: String, what: &str| {
-        let _ = writeln!(text, "  {command:<48}  {what}");
-    };
+    let mut steps = Vec::new();
+    let mut step = |command: String, what: &'static str| steps.push((command, what));
     let has_lost_hosts = report.lost_hosts().next().is_some();
     match report.end {
         End::Interrupted | End::Stopped => step("run the same command".to_owned(), "to resume"),
@@ -290,6 +290,11 @@ pub fn next_steps(report: &CrawlReport, directory: &Path) -> String {
     }
     if report.end == End::Finished && report.queued == 0 && report.has_root_page {
         step("run the same command with --recrawl".to_owned(), "to find out what changes");
+    }
+    let width = steps.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0).max(MIN_COMMAND_WIDTH);
+    let mut text = format!("\nCrawl directory: {name}\n");
+    for (command, what) in steps {
+        let _ = writeln!(text, "  {command:<width$}  {what}");
     }
     text
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::report::Backlinks;
-use argiope_core::{ErrorKind, Failure, Truncated};
+use argiope_core::{ErrorKind, FailedPart, Failure, Truncated};
 
 use super::*;
 
@@ -187,7 +187,8 @@ fn urls_that_were_never_requested_are_not_pages() {
     // The name of the host cannot be resolved. Its URLs fail without a request; `tries` counts DNS lookups.
     let servfail = Failure::new(ErrorKind::DnsServfail, "the name server failed");
     // The host stopped responding. Its other URLs fail without a request, unless they were requested before.
-    let given_up = Failure::new(ErrorKind::ConnectTimeout, "the host was given up on: no connection");
+    let mut given_up = Failure::new(ErrorKind::ConnectTimeout, "the host was given up on: no connection");
+    given_up.part = FailedPart::Host;
     for (host, error, tries) in
         [("dead.example", &servfail, 4), ("lost.example", &given_up, 0), ("lost.example", &given_up, 1)]
     {
@@ -209,6 +210,22 @@ fn a_shortened_list_ends_with_the_number_of_omitted_entries() {
     }
     assert!(render(&report, false).contains("  … and 20 more\n"));
     assert!(!render(&report, true).contains("more\n"));
+}
+
+#[test]
+fn the_columns_of_the_next_steps_are_aligned_for_any_directory() {
+    let mut report = CrawlReport::default();
+    report.add(&PageSummary { outcome: Outcome::HttpError, status: Some(404), ..page("https://example.com/gone") });
+    report.close(Duration::from_secs(1), 0, End::Finished);
+    report.has_root_page = true;
+    for name in ["d.crawl".to_owned(), format!("{}.crawl", "long".repeat(12))] {
+        let text = next_steps(&report, std::path::Path::new(&name));
+        let columns: Vec<Option<usize>> = ["the whole report as a page", "why a URL failed", "to find out"]
+            .iter()
+            .map(|what| text.lines().find_map(|line| line.find(what)))
+            .collect();
+        assert!(columns[0].is_some() && columns.iter().all(|column| *column == columns[0]), "{columns:?} in {text}");
+    }
 }
 
 #[test]

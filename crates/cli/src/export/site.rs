@@ -22,7 +22,8 @@ use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
 use crate::records::{self, ReadError, StoredRecord};
 
-/// The file that lists URLs and files. Its presence shows that the folder was written by an export.
+/// The file that lists URLs and files. Its presence shows that the folder was written by an export. It is empty until the
+/// export is complete.
 const LIST_FILE: &str = "argiope-site.jsonl";
 /// The maximum length of a redirect chain that is followed to a file.
 const MAX_REDIRECTS: usize = 20;
@@ -97,9 +98,16 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
 
 /// Prepares the folder, which must be new, empty, or from an earlier export.
 fn prepare(folder: &Path) -> Result<(), ReadError> {
+    if folder.exists() && !folder.is_dir() {
+        let why = format!("{} is not a folder; --format site writes one: name a new folder", folder.display());
+        return Err(ReadError::Usage(why));
+    }
     fs::create_dir_all(folder)?;
-    let has_files = fs::read_dir(folder)?.next().is_some();
-    if has_files && !folder.join(LIST_FILE).is_file() {
+    let list = folder.join(LIST_FILE);
+    if fs::read_dir(folder)?.next().is_none() {
+        // The complete list replaces this empty file at the end. Without it, an interrupted export could not be repeated.
+        fs::File::create_new(list)?;
+    } else if !list.is_file() {
         let why = format!("{} is not empty and not an earlier export: name a new folder", folder.display());
         return Err(ReadError::Usage(why));
     }

@@ -294,7 +294,7 @@ pub struct FetchFlags {
     ///
     /// An origin is a scheme, a host and a port. The roots are the URLs that you give.
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
-    header: Vec<HeaderLine>,
+    header: Vec<String>,
     /// Log in at the origins of the roots with a name and password
     #[arg(long, value_name = "NAME:PASSWORD")]
     user: Option<String>,
@@ -325,19 +325,21 @@ pub struct FetchFlags {
 impl FetchFlags {
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         set!(self, config, timeout connect_timeout idle_timeout min_rate max_tries retry_wait max_redirects);
-        set!(self, config, max_size max_head max_url max_links user_agent contact header);
+        set!(self, config, max_size max_head max_url max_links user_agent contact);
         set!(self, config, no_cookies cookies proxy http resolve dns);
+        let headers: Result<Vec<HeaderLine>, ConfigError> =
+            self.header.iter().map(|line| parse_secret("header", line)).collect();
+        headers?.set(&mut config.header);
         if let Some(user) = &self.user {
-            // Parsed here so that an error message does not repeat the password.
-            let credentials = user.parse().map_err(|bad: BadValue| ConfigError {
-                key: "user",
-                value: "…".to_owned(),
-                problem: bad.to_string(),
-            })?;
-            config.user = Some(credentials);
+            config.user = Some(parse_secret("user", user)?);
         }
         Ok(())
     }
+}
+
+/// Parses a value that may contain a password. Unlike the error of a clap parser, the error does not repeat the value.
+fn parse_secret<T: FromStr<Err = BadValue>>(key: &'static str, text: &str) -> Result<T, ConfigError> {
+    text.parse().map_err(|bad: BadValue| ConfigError { key, value: "…".to_owned(), problem: bad.to_string() })
 }
 
 #[derive(Args, Debug, Clone, Default)]
@@ -496,7 +498,7 @@ pub struct MessageFlags {
     /// Print messages as JSON on standard error, one object per line
     #[arg(long)]
     log_json: bool,
-    /// Also record links that are not followed, with the reason
+    /// Also write links that are not followed to --jsonl, with the reason
     #[arg(long)]
     log_skips: bool,
     /// Exit with code 3 if links are broken

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use argiope_core::rules::{Config, ConfigError};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -257,8 +258,37 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments,
     if let Some(crawl) = parse_crawl_only(&arguments) {
         return Ok(Arguments { command: Command::Crawl(Box::new(crawl)) });
     }
-    let matches = command().try_get_matches_from(arguments)?;
-    Arguments::from_arg_matches(&matches)
+    let parsed = command().try_get_matches_from(&arguments).and_then(|matches| Arguments::from_arg_matches(&matches));
+    parsed.map_err(|error| with_valid_commands(error, &arguments))
+}
+
+/// Adds the valid commands to the error about an unknown one.
+fn with_valid_commands(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let is_command = match error.kind() {
+        ErrorKind::InvalidSubcommand => true,
+        // After a positional argument, as in `ctl DIR COMMAND`, clap does not say that a command is unknown.
+        ErrorKind::UnknownArgument => {
+            matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(word)) if !word.starts_with('-'))
+        }
+        _ => false,
+    };
+    if !is_command {
+        return error;
+    }
+    let mut command = command();
+    for argument in arguments {
+        if let Some(inner) = command.find_subcommand(argument) {
+            command = inner.clone();
+        }
+    }
+    let names: Vec<&str> =
+        command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name).collect();
+    if names.is_empty() {
+        return error;
+    }
+    let tip = format!("the commands are {}", names.join(", "));
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Parses a `crawl` command line. Does not build the parsers of the other commands, which takes longer than the rest of the
@@ -276,6 +306,18 @@ mod tests {
     #[test]
     fn clap_accepts_the_definition_of_the_command_line() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_command_is_answered_with_the_valid_ones() {
+        for (arguments, expected) in [
+            (&["argiope", "ctl", "d.crawl", "foo"][..], "pause, resume, stop, status, pace, rate, exclude\n"),
+            (&["argiope", "fleet", "foo"], "status, "),
+            (&["argiope", "foo"], "crawl, "),
+        ] {
+            let error = parse(arguments.iter().map(Into::into)).unwrap_err().to_string();
+            assert!(error.contains(&format!("the commands are {expected}")), "{error}");
+        }
     }
 
     /// The arguments of an example, without pipes and redirections.

@@ -4,10 +4,12 @@
 //!
 //! - One frame is one write, so the view does not flicker.
 //! - The cursor is never hidden, so it is still there if the process is killed.
-//! - All other output goes through [`LiveView::print_line`], so it does not overwrite the view.
+//! - All other output goes through [`LiveView::print_line`], so it does not overwrite the view. Threads that start before
+//!   the view use a [`LivePrinter`].
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -73,15 +75,12 @@ impl LiveView {
     }
 
     /// Prints a line above the view. The line must already be escaped.
-    pub fn print_line(&self, mut line: String) {
+    pub fn print_line(&self, line: String) {
         match &self.messages {
             // An error means that the thread has ended.
             Some(messages) => drop(messages.send(line)),
-            // Without a thread, the line is printed directly. If standard error is closed, the crawl continues.
-            None => {
-                line.push('\n');
-                let _ = std::io::stderr().write_all(line.as_bytes());
-            }
+            // Without a thread, the line is printed directly.
+            None => print_directly(line),
         }
     }
 
@@ -102,6 +101,32 @@ impl Drop for LiveView {
     fn drop(&mut self) {
         self.finish();
     }
+}
+
+/// Prints lines of threads that start before the live view: above the view while there is one, directly otherwise.
+#[derive(Clone, Default)]
+pub struct LivePrinter(Arc<OnceLock<Weak<LiveView>>>);
+
+impl LivePrinter {
+    /// Prints later lines above this view, until the view is stopped.
+    pub fn connect(&self, live: &Arc<LiveView>) {
+        // An error means that a view is connected already. A printer belongs to one crawl, which has one view.
+        let _ = self.0.set(Arc::downgrade(live));
+    }
+
+    /// Prints a line. The line must already be escaped.
+    pub fn print_line(&self, line: String) {
+        match self.0.get().and_then(Weak::upgrade) {
+            Some(live) => live.print_line(line),
+            None => print_directly(line),
+        }
+    }
+}
+
+fn print_directly(mut line: String) {
+    line.push('\n');
+    // Ignored: if standard error is closed, the crawl continues.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// The loop of the thread: prints lines and frames until the sender of lines is dropped.
@@ -214,6 +239,19 @@ mod tests {
         assert_eq!(screen.frame(&["message".into()], lines(&["d"])), "\x1b[1A\r\x1b[Jmessage\nd\x1b[K\n\x1b[J");
         assert_eq!(screen.frame(&[], lines(&[])), "\x1b[1A\r\x1b[J");
         assert_eq!(screen.frame(&["end".into()], lines(&[])), "end\n");
+    }
+
+    #[test]
+    fn a_printer_that_is_older_than_the_view_prints_above_the_view() {
+        let printer = LivePrinter::default();
+        let (messages, inbox) = sync_channel(1);
+        let live = Arc::new(LiveView { messages: Some(messages), thread: None });
+        printer.connect(&live);
+        printer.clone().print_line("note: a lease".into());
+        assert_eq!(inbox.try_recv().as_deref(), Ok("note: a lease"));
+        drop(live);
+        printer.print_line("note: the view has ended".into());
+        assert!(inbox.try_recv().is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod objects;
 mod recrawl;
 mod status;
 
+use std::io::{Read as _, Write as _};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -132,7 +133,8 @@ fn pages_of_killed_processes_are_archived_once_and_broken_links_decide_the_exit_
     assert!(again.0 && path("again.crawl").is_dir() && !path("again.crawl.merging").exists(), "{}", again.1);
     // Broken links count over all processes: this one fetches nothing.
     let output = fleet.command(&["--warc", "--fail-on", "broken"]).output().expect("the command runs");
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && stderr.contains("\nBroken links ("), "{stderr}");
 }
 
 #[test]
@@ -146,6 +148,26 @@ fn broken_links_are_listed_once() {
         fleet.command(&[&root, "-q", "--no-sitemap", "--fail-on", "broken"]).output().expect("the command runs");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), stderr.matches("Broken links (1)").count()), (Some(3), 1), "{stderr}");
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn the_dashboard_of_a_process_has_the_name_of_the_crawl() {
+    let practice = GraphWeb::serve(plan(1, 4, 20));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    // So slow that the crawl does not end before the request.
+    let mut process = fleet.spawn(&[&practice.roots[0], "--rate", "1/s", "--serve", "127.0.0.1:0"]);
+    fleet.wait_for_log("serving http://");
+    let logs = fleet.logs();
+    let address = logs.lines().find_map(|line| line.strip_prefix("serving http://")?.strip_suffix('/'));
+    let address = address.expect("the address of the dashboard");
+    let mut stream = std::net::TcpStream::connect(address).expect("a server");
+    write!(stream, "GET /api/v1/status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("a server");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("UTF-8");
+    assert!(response.contains("\"name\":\"test\""), "{response}");
+    signal(&process, Signal::TERM);
+    assert_eq!(wait(&mut process).code(), Some(143), "{}", fleet.logs());
 }
 
 #[test]
@@ -273,6 +295,7 @@ fn another_process_continues_after_one_is_interrupted() {
         (vec!["--depth", "3"], "--depth"),
         (vec!["--max-pages", "7"], "--max-pages"),
         (vec!["--jsonl", "x"], "--jsonl is not supported"),
+        (vec!["--log-skips"], "--log-skips is not supported"),
         (vec!["--rate", "3/s"], "--rate"),
     ] {
         let output = fleet.command(&more).output().expect("the command runs");

@@ -274,11 +274,12 @@ impl FromStr for HeaderLine {
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let bad = |problem: String| BadValue::new(problem, Self::FORM);
-        let (name, value) = text.split_once(':').ok_or_else(|| bad(format!("{text:?} has no colon")))?;
+        // The text is not repeated, because it may contain a password.
+        let (name, value) = text.split_once(':').ok_or_else(|| bad("the header has no colon".to_owned()))?;
         let value = value.trim_matches([' ', '\t']);
         let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(is_token) {
-            return Err(bad(format!("{name:?} is not a header name")));
+            return Err(bad("the part before the colon is not a header name".to_owned()));
         }
         if value.chars().any(|c| c.is_control() && c != '\t') {
             return Err(bad(format!("the value of {name} has control characters")));

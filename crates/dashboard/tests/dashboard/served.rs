@@ -41,6 +41,7 @@ impl CrawlSource for FakeCrawl {
             ]
             .into_iter()
             .collect(),
+            pages: status_requests * 11,
             status_classes: [0, status_requests * 10, 0, status_requests, 0],
             error_kinds: [(ErrorKind::Reset, 3)].into_iter().collect(),
             in_flight: 7,

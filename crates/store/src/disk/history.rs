@@ -22,7 +22,7 @@ pub enum HistoryEvent<'a> {
     Link { url: &'a str, via: Option<&'a str>, depth: u32, tries: u8, kind: LinkKind, is_plain: bool, again: bool },
     /// A link got its outcome; `line` is its record.
     FinalOutcome { outcome: Outcome, status: Option<u16>, line: &'a [u8] },
-    /// Another record: run, robots.txt, skip.
+    /// Another record: run, robots.txt.
     Line { line: &'a [u8] },
     /// All URLs are fetched again (`--recrawl`). Later events replace those before this one.
     Round,

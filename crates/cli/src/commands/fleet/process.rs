@@ -1,13 +1,11 @@
 //! One process of a fleet: it joins the crawl, crawls its share of the hosts, and joins again if it loses its lease.
 
 use std::cell::RefCell;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 
 use argiope_core::lease::Lease;
-use argiope_core::output::escape::visible;
 use argiope_core::output::warc::segment_start;
 use argiope_core::rules::ProgramSettings;
 use argiope_core::schedule::frontier::StoreErrorKind;
@@ -32,6 +30,7 @@ use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, MessageSettings};
 use crate::report::CrawlReport;
+use crate::screen::live::LivePrinter;
 use crate::screen::wording;
 
 /// Checks the flags, and takes part in a crawl that other processes share.
@@ -51,6 +50,8 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
         (io.csv.is_some(), "--csv"),
         (io.raw_csv, "--raw-csv"),
         (config.fresh, "--fresh"),
+        // Only the output of `--jsonl` has these records.
+        (config.log_skips, "--log-skips"),
     ] {
         if is_set {
             return Err(UsageError(format!("{flag} is not supported together with --frontier")));
@@ -165,14 +166,14 @@ impl Participant<'_> {
                 shared.messages,
                 &format!("{name}: this crawl is {end}; argiope report {}", settings.out),
             );
-            return self.final_exit_code().map(Some);
+            return self.final_exit_code(local_crawl::unreported_state_code).map(Some);
         }
         let number = *sessions + 1;
         match self.run_session(segments.clone(), lease_times, number, sessions)? {
             SessionEnd::Exit(code) => {
                 if FleetState::read(client)?.is_over() {
                     finish(client, settings, segments)?;
-                    return self.final_exit_code().map(Some);
+                    return self.final_exit_code(local_crawl::state_code).map(Some);
                 }
                 Ok(Some(code))
             }
@@ -228,7 +229,9 @@ impl Participant<'_> {
         }
         let clock = Clock::start();
         let archive_rules = Arc::new(rules.clone());
-        let (quiet, json) = (shared.messages.quiet, shared.messages.log_json);
+        let messages = shared.messages;
+        let printer = LivePrinter::default();
+        let notice_printer = printer.clone();
         let fleet = SharedFleet::default();
         let watched_fleet = Arc::clone(&fleet);
         let setup = SessionSetup {
@@ -239,7 +242,11 @@ impl Participant<'_> {
             session,
             now: Box::new(move || clock.now()),
             lease: rules.lease.clone(),
-            notice: Box::new(move |message| print_note(message, quiet, json)),
+            notice: Box::new(move |message| {
+                if !messages.quiet {
+                    notice_printer.print_line(local_crawl::format_message(messages, "note", message));
+                }
+            }),
             archive_start: Box::new(move |file| {
                 segment_start(&archive_rules, &wall_clock(&clock).text(clock.now()), file)
             }),
@@ -257,9 +264,11 @@ impl Participant<'_> {
             target: OutputTarget::default(),
             output: None,
             directory: None,
+            name: self.name.to_owned(),
             settled_before: 0,
             is_shared: true,
             fleet,
+            printer,
             on_start: Box::new(|keeper: &KeeperHandle| {
                 let inbox = keeper.inbox.clone();
                 // An error means that the keeper has ended.
@@ -308,8 +317,12 @@ impl Participant<'_> {
         }
     }
 
-    /// The exit code after the end of the whole crawl. Reads all records if the code depends on them (`--fail-on`).
-    fn final_exit_code(&self) -> Result<ExitCode, FleetCommandError> {
+    /// The exit code after the end of the whole crawl. Reads all records if the code depends on them (`--fail-on`), and
+    /// passes the report to `state_code`.
+    fn final_exit_code(
+        &self,
+        state_code: fn(MessageSettings, &CrawlReport) -> ExitCode,
+    ) -> Result<ExitCode, FleetCommandError> {
         if self.shared.messages.fail_on.is_none() {
             return Ok(ExitCode::SUCCESS);
         }
@@ -317,7 +330,7 @@ impl Participant<'_> {
         let mut report = report.map_err(|error| FleetCommandError::Failed(error.to_string()))?;
         // Exit code 4, for roots without a page, does not exist in a fleet.
         report.has_root_page = true;
-        Ok(local_crawl::state_code(self.shared.messages, &report))
+        Ok(state_code(self.shared.messages, &report))
     }
 
     /// Opens a connection to the store of this round.
@@ -325,14 +338,4 @@ impl Participant<'_> {
         let name = CrawlRound::store_name(self.name, self.settings.round);
         connect(self.address, &name, self.owner, self.ca_cert)
     }
-}
-
-fn print_note(message: &str, quiet: bool, json: bool) {
-    if quiet {
-        return;
-    }
-    let line =
-        if json { crate::screen::json_log::message("note", message) } else { format!("note: {}", visible(message)) };
-    // Ignored: if standard error is closed, the message has no reader.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -33,7 +33,6 @@ const LOCAL_SETTINGS: &[&str] = &[
     "max-memory",
     "drain-time",
     "engine",
-    "log-skips",
     "max-pages",
     "fresh",
     "recrawl",
