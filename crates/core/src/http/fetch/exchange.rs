@@ -508,7 +508,8 @@ impl Receiver for Exchange {
         // One response at a time may exceed the budget, with everything that it holds.
         let reader_charge = if let Reader::Sitemap(read) = &response.reader { Some(&read.charge) } else { None };
         let body_charge = response.body.as_ref().map(|body| &body.charge);
-        let mut others = self.wire.iter().map(|wire| &wire.charge).chain(reader_charge).chain(body_charge);
+        let others = self.wire.iter().map(|wire| &wire.charge).chain(reader_charge).chain(body_charge);
+        let mut others = others.chain([&response.findings_charge]);
         let may_exceed = others.any(BudgetCharge::has_overdraft) || window_charge.try_overdraft();
         if may_exceed {
             window_charge.grow(bytes);

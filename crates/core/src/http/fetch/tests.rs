@@ -185,6 +185,21 @@ fn large_windows_are_allocated_only_within_the_budget() {
 }
 
 #[test]
+fn a_response_whose_head_has_the_overdraft_may_allocate_a_window() {
+    let budget = crate::budget::Budget::new(1 << 20);
+    let mut fetch = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
+    let mut other = budget.hold();
+    other.grow(1 << 20);
+    let cookie = "x".repeat(exchange::UNCHARGED_HEAD);
+    let head = format!("HTTP/1.1 200 OK\r\nX-Long: {cookie}\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n");
+    fetch.feed(head.as_bytes(), Time::ZERO);
+    assert!(matches!(fetch.step(), Step::Read), "the charge for the head takes the overdraft");
+    fetch.feed(b"\x0b", Time::ZERO);
+    assert!(budget.part(crate::budget::MemoryPart::Windows) > 0);
+    assert!(matches!(fetch.step(), Step::Read), "the window belongs to the same response");
+}
+
+#[test]
 fn a_retry_after_date_is_compared_with_the_date_header() {
     let when = "Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n";
     let run = |fields: &str| {
