@@ -220,7 +220,7 @@ impl CrawlBuilder {
         self.set(|config| config.max_memory = Some(Size(bytes)))
     }
 
-    /// Also reads `/sitemap.xml` if robots.txt names no sitemap.
+    /// Also reads `/sitemap.xml`, even if robots.txt does not name it.
     #[must_use]
     pub fn sitemap(self) -> Self {
         self.set(|config| config.sitemap = true)

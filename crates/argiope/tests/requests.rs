@@ -371,6 +371,36 @@ fn hooks_see_requests_and_responses() {
 }
 
 #[test]
+fn requests_that_a_hook_drops_do_not_count_as_pages() {
+    let links = "<a href=/drop/1><a href=/drop/2><a href=/keep/1><a href=/keep/2><a href=/keep/3>";
+    let site = Site::http("127.5.1.27:0").expect("a loopback address").page("/", Response::html(links));
+    let (web, root) = serve(site.fallback(Response::html("x")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("drops.crawl");
+    let run = |max_pages| {
+        let pages: Vec<Page> = quiet(&root)
+            .directory(&directory)
+            .max_pages(max_pages)
+            .on_request(|request| {
+                if request.url().path().starts_with("/drop") {
+                    request.abort("not this one");
+                }
+            })
+            .start_blocking()
+            .expect("it starts")
+            .collect();
+        pages
+    };
+    let first = run(2);
+    assert_eq!(web.log().len(), 2, "{:?}", web.log());
+    let dropped: Vec<&Page> = first.iter().filter(|page| page.outcome() == Outcome::Refused).collect();
+    assert_eq!(dropped.len(), 2, "the dropped links come first");
+    assert!(dropped.iter().all(|page| page.facts().timings.total.is_none()));
+    run(3);
+    assert_eq!(web.log().len(), 3, "the next run does not count them either: {:?}", web.log());
+}
+
+#[test]
 fn a_form_sends_what_a_browser_would() {
     let form = "<form action=/to method=post>\
                 <select name=many multiple><option value=a selected>A<option value=b selected>B<option value=c>C</select>\

@@ -40,6 +40,24 @@ fn rules_in_command_line_syntax_extract_fields() {
 }
 
 #[test]
+fn the_urls_of_a_rules_file_apply_to_its_own_fields_only() {
+    let file = "urls = '/shop/'\n[fields]\ntitle = 'title'\nlisted = { select = 'title', urls = 'list' }\n";
+    let file = || Extraction::from_toml(file, "shop.toml").unwrap();
+    let rule = || Extraction::from_rules(["name=title"]).unwrap();
+    let names = |rules: &Extraction, url: &str| -> Vec<String> {
+        rules.apply(&shop(), url, &mut rules.tally()).data.keys().cloned().collect()
+    };
+    let (mut file_first, mut rule_first) = (file(), rule());
+    file_first.merge(rule()).unwrap();
+    rule_first.merge(file()).unwrap();
+    for rules in [file_first, rule_first] {
+        assert_eq!(names(&rules, "https://a.test/list"), ["name"], "`listed` needs both patterns");
+        assert_eq!(names(&rules, "https://a.test/shop/1").len(), 2);
+        assert_eq!(names(&rules, "https://a.test/shop/list").len(), 3);
+    }
+}
+
+#[test]
 fn a_rules_file_has_items_types_and_filters() {
     let text = r##"
 [fields]

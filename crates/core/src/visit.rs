@@ -12,6 +12,7 @@ use crate::page::link::{Link, LinkList};
 use crate::page::reader::{HeldBody, PageContent};
 use crate::page::scope::ScopeRule;
 use crate::page::url::Url;
+use crate::schedule::frontier::ALREADY_SENT;
 use crate::schedule::job::{Job, LaneHttp, LaneId, Purpose};
 use crate::schedule::trap::Likeness;
 use crate::time::Time;
@@ -130,8 +131,10 @@ pub struct PageFindings {
 /// The part of a visit that only the keeper needs. Records do not contain it.
 #[derive(Debug, Default)]
 pub struct KeeperPart {
-    /// The lane and the connection slot to release; `None` if the host was not contacted.
+    /// The lane and the connection slot to release; `None` if the link never became a job.
     pub(crate) slot: Option<(LaneId, u16)>,
+    /// Whether the link became a job, and the keeper then decided not to send the request.
+    pub(crate) is_unsent: bool,
     /// Whether an earlier attempt already contacted the host.
     pub(crate) was_contacted_before: bool,
     /// The HTTP version of the host, if the visit shows it.
@@ -161,7 +164,7 @@ pub struct KeeperPart {
 }
 
 impl KeeperPart {
-    /// The lane and the connection slot that the visit used; `None` if the host was not contacted.
+    /// The lane and the connection slot that the visit used; `None` if the link never became a job.
     pub fn slot(&self) -> Option<(LaneId, u16)> {
         self.slot
     }
@@ -364,6 +367,21 @@ impl Visit {
         visit
     }
 
+    /// A job that the keeper refuses before it is sent.
+    pub(crate) fn unsent(mut job: Job, failure: Failure, now: Time) -> Self {
+        let (slot, dns) = ((job.lane, job.slot), job.dns());
+        if job.link.tries == ALREADY_SENT {
+            // An earlier run may have sent the request. It is not known how often.
+            job.link.tries = 0;
+        }
+        let mut visit = Self::with_outcome(job.link, job.purpose, Outcome::Refused, now);
+        visit.for_keeper.slot = Some(slot);
+        visit.for_keeper.is_unsent = true;
+        visit.facts.error = Some(failure);
+        visit.facts.timings.dns = dns;
+        visit
+    }
+
     /// Adjusts the memory charge of a large visit to its size now, plus `extra` bytes.
     pub fn recharge(&mut self, extra: usize) {
         if let Some(mut charge) = self.for_keeper.charge.take() {
@@ -394,7 +412,8 @@ impl Visit {
 
     /// Whether this is a page whose host was contacted, now or before: `--max-pages` counts these.
     pub fn is_fetched_page(&self) -> bool {
-        self.is_page() && (self.for_keeper.slot.is_some() || self.for_keeper.was_contacted_before)
+        let KeeperPart { slot, is_unsent, was_contacted_before, .. } = &self.for_keeper;
+        self.is_page() && ((slot.is_some() && !is_unsent) || *was_contacted_before)
     }
 
     /// Whether this is a page in the sense of the record format, as opposed to a robots.txt or a sitemap.

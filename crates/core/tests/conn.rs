@@ -427,6 +427,23 @@ fn heads_beyond_a_limit_fail() {
 }
 
 #[test]
+fn set_cookie_fields_do_not_count_whatever_the_limit_is() {
+    let cookies = "Set-Cookie: a=b\r\n".repeat(70);
+    for max_headers in [3, 64, 65, 100] {
+        let limits = Limits { max_headers, ..limits() };
+        let fields: String = (1..max_headers).map(|n| format!("X-{n}: {n}\r\n")).collect();
+        let fits = format!("HTTP/1.1 200 OK\r\n{cookies}{fields}Content-Length: 0\r\n\r\n");
+        let kind_of = |response: &str| {
+            let end = exchange(&limits, &[response.as_bytes()], After::Stay, &mut Recorder::default());
+            end.failure.map(|failure| failure.kind)
+        };
+        assert_eq!(kind_of(&fits), None, "{max_headers}");
+        let over = fits.replace("Content-Length", "X: 1\r\nContent-Length");
+        assert_eq!(kind_of(&over), Some(HeaderTooLarge), "{max_headers}");
+    }
+}
+
+#[test]
 fn heads_with_many_fields_are_read() {
     for count in [63, 64, 65, 150, 255] {
         let fields: String = (0..count).map(|n| format!("X-{n}: {n}\r\n")).collect();

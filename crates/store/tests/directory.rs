@@ -187,3 +187,30 @@ fn a_missing_log_file_is_an_error_with_its_name() {
     let refused = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("no log");
     assert!(refused.kind == StoreErrorKind::Damaged && refused.message.contains("000001.log"), "{refused}");
 }
+
+#[test]
+fn failed_links_count_as_fetched_only_if_their_host_was_contacted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut opened = open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
+    let error = |kind: &str| format!(r#""error":{{"kind":"{kind}","message":"x"}}"#);
+    let records = [
+        (Outcome::Ok, r#""tries":1,"ms":{"total":5}"#.to_owned()),
+        (Outcome::Failed, format!(r#""tries":1,"ms":{{"total":5}},{}"#, error("reset"))),
+        (Outcome::Failed, format!(r#""tries":0,"ms":{{}},{}"#, error("dns_timeout"))),
+        (Outcome::Failed, format!(r#""tries":0,"ms":{{}},{}"#, error("dns_nxdomain"))),
+    ];
+    let links = (0..records.len()).map(|number| link(&format!("https://a.example/{number}"), None)).collect();
+    let lane = opened.frontier.put(links).expect("put").lanes[0];
+    let taken = opened.frontier.take(lane, records.len()).expect("takes");
+    for (link, (outcome, fields)) in taken.iter().zip(records) {
+        let record = format!(r#"{{"v":1,"type":"page",{fields}}}"#);
+        let final_outcome =
+            FinalOutcome { outcome, status: None, record: record.as_bytes(), is_fetched_page: outcome == Outcome::Ok };
+        opened.frontier.settle(link, final_outcome).expect("settles");
+    }
+    let batch = opened.frontier.commit(&[]).expect("commits").expect("a batch");
+    opened.writer.write(&batch).expect("writes");
+    opened.frontier.acknowledge(&batch).expect("acknowledges");
+    let unreached = opened.frontier.unreached_links().expect("reads");
+    assert_eq!((unreached.len(), unreached.fetched), (3, 1));
+}

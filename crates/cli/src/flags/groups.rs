@@ -153,7 +153,7 @@ pub struct ScopeFlags {
     /// Stop this run after this time; fetches in flight are aborted and stay queued
     #[arg(long, value_name = "TIME")]
     max_time: Option<Span>,
-    /// Also try /sitemap.xml if robots.txt names no sitemap
+    /// Also try /sitemap.xml, even if robots.txt does not name it
     #[arg(long, conflicts_with = "no_sitemap")]
     sitemap: bool,
     /// Do not read sitemaps, not even those that robots.txt names

@@ -125,7 +125,9 @@ impl<'a> PageSummary<'a> {
     /// Whether the host was contacted for this URL: what `Visit::is_fetched_page` says of a visit, from the fields of a
     /// record.
     fn was_requested(&self) -> bool {
-        self.total.is_some() || (self.tries > 0 && self.error.is_some_and(Failure::is_given_up))
+        // A hook of the library may drop a retry.
+        let is_unsent_retry = |error: &Failure| error.is_given_up() || error.kind == ErrorKind::Hook;
+        self.total.is_some() || (self.tries > 0 && self.error.is_some_and(is_unsent_retry))
     }
 
     /// Whether links to this URL are broken.

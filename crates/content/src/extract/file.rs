@@ -239,6 +239,6 @@ impl Reader<'_> {
             }
             _ => return Err(self.error(at, field, "`urls` is a regular expression or an array of them".to_owned())),
         };
-        Ok(UrlFilter(patterns))
+        Ok(UrlFilter::new(patterns))
     }
 }

@@ -124,13 +124,24 @@ enum Take {
     Attribute(String),
 }
 
-/// The pages that a rule applies to: all pages if it has no pattern.
+/// The pages that a rule applies to. The URL must match at least one pattern of each group. Without groups, the rule
+/// applies to all pages.
 #[derive(Clone, Debug, Default)]
-struct UrlFilter(Vec<Regex>);
+struct UrlFilter(Vec<Vec<Regex>>);
 
 impl UrlFilter {
+    /// A filter with one group. Without patterns, it accepts all pages.
+    fn new(patterns: Vec<Regex>) -> Self {
+        Self(if patterns.is_empty() { Vec::new() } else { vec![patterns] })
+    }
+
+    /// Restricts the filter to pages that `other` accepts too.
+    fn restrict(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+
     fn accepts(&self, url: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|pattern| pattern.is_match(url))
+        self.0.iter().all(|group| group.iter().any(|pattern| pattern.is_match(url)))
     }
 }
 
@@ -157,17 +168,18 @@ impl Extraction {
         file::parse(text, name)
     }
 
-    /// Adds the rules of another extraction.
+    /// Adds the rules of another extraction. The `urls` of a rules file still apply to the fields of that file only.
     ///
     /// # Errors
     ///
     /// Both use the same name.
     pub fn merge(&mut self, other: Self) -> Result<(), RuleError> {
-        let urls = other.urls;
+        let own_urls = std::mem::take(&mut self.urls);
+        for field in &mut self.fields {
+            field.urls.restrict(&own_urls);
+        }
         for mut field in other.fields {
-            if field.urls.0.is_empty() {
-                field.urls = urls.clone();
-            }
+            field.urls.restrict(&other.urls);
             let place = format!("field `{}`", field.name);
             self.add(field, &place)?;
         }

@@ -64,6 +64,8 @@ struct Writer<'a> {
     paragraphs: usize,
     in_code: bool,
     in_link: bool,
+    /// Whether the text is that of a table cell.
+    is_cell: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -81,6 +83,7 @@ impl<'a> Writer<'a> {
             paragraphs: 0,
             in_code: false,
             in_link: false,
+            is_cell: false,
         }
     }
 
@@ -137,6 +140,8 @@ impl<'a> Writer<'a> {
             self.write_lines(text);
             return;
         }
+        let is_heading = self.marker.as_ref().is_some_and(|marker| marker.ends_with("# "));
+        let may_begin_block = !is_heading && !self.is_cell;
         let mut lines = String::with_capacity(text.len() + 8);
         for (index, line) in text.split('\n').enumerate() {
             if index > 0 {
@@ -144,10 +149,10 @@ impl<'a> Writer<'a> {
                 lines.push_str("  \n");
             }
             let line = line.trim();
-            if begins_block(line) {
-                lines.push('\\');
+            match block_mark(line).filter(|_| may_begin_block).and_then(|at| line.split_at_checked(at)) {
+                Some((before, after)) => lines.extend([before, "\\", after]),
+                None => lines.push_str(line),
             }
-            lines.push_str(line);
         }
         self.write_lines(&lines);
     }
@@ -446,6 +451,7 @@ impl<'a> Writer<'a> {
     /// Renders a cell on one line.
     fn cell(&self, cell: Element<'a>) -> String {
         let mut inner = Writer::new(self.page, self.removed, self.headline, self.is_markdown);
+        inner.is_cell = true;
         inner.children(cell);
         inner.flush();
         let text = inner.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -483,14 +489,22 @@ fn push_escaped(out: &mut String, text: &str) {
     }
 }
 
-/// Whether Markdown would parse a line of text as a heading, an unordered list, a rule or a quote.
-fn begins_block(line: &str) -> bool {
-    let after = |mark: &str| line.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+/// Where to put a backslash if Markdown would parse a line of text as a heading, a list, a rule or a quote.
+fn block_mark(line: &str) -> Option<usize> {
+    let is_end = |rest: &str| rest.is_empty() || rest.starts_with(' ');
+    let after = |mark: &str| line.strip_prefix(mark).is_some_and(is_end);
     if line.starts_with('>') || after("-") || after("+") || line.starts_with("---") || line.starts_with("===") {
-        return true;
+        return Some(0);
+    }
+    // An ordered list has up to nine digits. A backslash before a digit would be text, so it goes before the next mark.
+    let digits = line.len() - line.trim_start_matches(|next: char| next.is_ascii_digit()).len();
+    if (1..=9).contains(&digits) {
+        let rest = line.get(digits..).unwrap_or("");
+        return rest.strip_prefix(['.', ')']).is_some_and(is_end).then_some(digits);
     }
     let hashes = line.len() - line.trim_start_matches('#').len();
-    (1..=6).contains(&hashes) && line.get(hashes..).is_some_and(|rest| rest.starts_with(' '))
+    let is_heading = (1..=6).contains(&hashes) && line.get(hashes..).is_some_and(|rest| rest.starts_with(' '));
+    is_heading.then_some(0)
 }
 
 /// The length of the longest run of backticks.
@@ -515,4 +529,31 @@ fn language(element: Element<'_>) -> String {
         }
     }
     String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn markdown(html: &str) -> String {
+        let page = Document::parse(html);
+        let removed = vec![false; page.len()];
+        render(&page, &[page.root().node], &removed, None, Format::Markdown)
+    }
+
+    #[test]
+    fn paragraphs_that_begin_like_an_ordered_list_are_escaped() {
+        let html = "<p>1986. A great year<p>3) third<p>7.<p>2.5 metres<p>1234567890. ten digits<p>No. 1. end";
+        let expected =
+            "1986\\. A great year\n\n3\\) third\n\n7\\.\n\n2.5 metres\n\n1234567890. ten digits\n\nNo. 1. end\n";
+        assert_eq!(markdown(html), expected);
+        assert_eq!(markdown("<p>a<br>1. b<ol><li>1. c</ol>"), "a  \n1\\. b\n\n1. 1\\. c\n");
+    }
+
+    #[test]
+    fn headings_and_cells_cannot_begin_a_list() {
+        assert_eq!(markdown("<h2>1. Webs</h2><ol><li><h3>2. Silk</h3></ol>"), "## 1. Webs\n\n1. ### 2. Silk\n");
+        let table = "<table><tr><th>Rank<th>Name<tr><td>1.<td>Orb</table>";
+        assert_eq!(markdown(table), "| Rank | Name |\n| --- | --- |\n| 1. | Orb |\n");
+    }
 }

@@ -32,6 +32,14 @@ struct FailureRecord {
     #[serde(default)]
     tries: u32,
     error: Option<Failure>,
+    #[serde(default)]
+    ms: RecordedTimes,
+}
+
+/// The times of a record.
+#[derive(Default, serde::Deserialize)]
+struct RecordedTimes {
+    total: Option<u64>,
 }
 
 /// Failed links of hosts that stopped responding.
@@ -257,9 +265,9 @@ impl DiskFrontier {
                     if error.concerns_host() {
                         unreachable.insert(lane);
                     }
-                    // Whether a request was sent: the link failed by itself, or was tried before its host stopped
-                    // responding.
-                    let is_fetched = !error.concerns_host() || (error.is_given_up() && record.tries > 0);
+                    // What `Visit::is_fetched_page` said: the host was contacted for this link, now or before it
+                    // stopped responding. A link whose host name does not exist has no total time.
+                    let is_fetched = record.ms.total.is_some() || (error.is_given_up() && record.tries > 0);
                     if is_fetched && line.starts_with(PAGE) {
                         fetched_failures.insert(link);
                     }

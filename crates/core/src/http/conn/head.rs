@@ -129,7 +129,7 @@ impl Head {
         let usual = USUAL_FIELDS.min(limits.max_headers);
         match parse_into(bytes, slots.get_mut(..usual).unwrap_or_default(), limits) {
             // Parse again with enough slots for all allowed fields. Set-Cookie fields need slots but are not counted.
-            Err(httparse::Error::TooManyHeaders) if limits.max_headers > usual => {
+            Err(httparse::Error::TooManyHeaders) => {
                 let mut slots =
                     vec![MaybeUninit::uninit(); limits.max_headers.saturating_add(max_set_cookies(bytes, limits))];
                 let parsed = parse_into(bytes, &mut slots, limits);

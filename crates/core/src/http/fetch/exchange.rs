@@ -352,7 +352,8 @@ fn is_head_request(job: &Job, rules: &Rules) -> bool {
 }
 
 /// The headers that the user sets: first those of the request hook, then those of the request, then those of the crawl.
-/// If there are headers of the hook or the request, only the first of several headers with the same name is sent.
+/// A header of the hook replaces all headers of the request and of the crawl that have the same name. A header of the
+/// request replaces those of the crawl.
 fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
     let crawl_headers = rules.headers_for(&job.link.url);
     let hook_headers = job.extras.as_ref().map_or(&[][..], |extras| &extras.headers);
@@ -360,14 +361,14 @@ fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
     if hook_headers.is_empty() && request_headers.is_empty() {
         return crawl_headers;
     }
-    let mut headers: Vec<(&str, &str)> = Vec::new();
-    let specific = hook_headers.iter().chain(request_headers).map(|(name, value)| (&**name, &**value));
-    for (name, value) in specific.chain(crawl_headers) {
-        if headers.iter().all(|(other, _)| !other.eq_ignore_ascii_case(name)) {
-            headers.push((name, value));
-        }
-    }
-    headers
+    let has = |headers: &[(Box<str>, Box<str>)], name: &str| {
+        headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
+    };
+    let as_text = |header: &'a (Box<str>, Box<str>)| (&*header.0, &*header.1);
+    let request = request_headers.iter().map(as_text).filter(|(name, _)| !has(hook_headers, name));
+    let is_replaced = |name: &str| has(hook_headers, name) || has(request_headers, name);
+    let crawl = crawl_headers.into_iter().filter(|(name, _)| !is_replaced(name));
+    hook_headers.iter().map(as_text).chain(request).chain(crawl).collect()
 }
 
 /// The request without the user's own headers, body, cookies and proxy login. Archives contain it, because they may be
@@ -508,7 +509,8 @@ impl Receiver for Exchange {
         // One response at a time may exceed the budget, with everything that it holds.
         let reader_charge = if let Reader::Sitemap(read) = &response.reader { Some(&read.charge) } else { None };
         let body_charge = response.body.as_ref().map(|body| &body.charge);
-        let mut others = self.wire.iter().map(|wire| &wire.charge).chain(reader_charge).chain(body_charge);
+        let others = self.wire.iter().map(|wire| &wire.charge).chain(reader_charge).chain(body_charge);
+        let mut others = others.chain([&response.findings_charge]);
         let may_exceed = others.any(BudgetCharge::has_overdraft) || window_charge.try_overdraft();
         if may_exceed {
             window_charge.grow(bytes);

@@ -185,6 +185,41 @@ fn large_windows_are_allocated_only_within_the_budget() {
 }
 
 #[test]
+fn a_response_whose_head_has_the_overdraft_may_allocate_a_window() {
+    let budget = crate::budget::Budget::new(1 << 20);
+    let mut fetch = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
+    let mut other = budget.hold();
+    other.grow(1 << 20);
+    let cookie = "x".repeat(exchange::UNCHARGED_HEAD);
+    let head = format!("HTTP/1.1 200 OK\r\nX-Long: {cookie}\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n");
+    fetch.feed(head.as_bytes(), Time::ZERO);
+    assert!(matches!(fetch.step(), Step::Read), "the charge for the head takes the overdraft");
+    fetch.feed(b"\x0b", Time::ZERO);
+    assert!(budget.part(crate::budget::MemoryPart::Windows) > 0);
+    assert!(matches!(fetch.step(), Step::Read), "the window belongs to the same response");
+}
+
+#[test]
+fn headers_of_the_crawl_with_the_same_name_are_all_sent_unless_they_are_replaced() {
+    let config = Config {
+        roots: vec!["http://h/".into()],
+        header: ["X-A: 1", "x-a: 2", "X-B: 3", "x-b: 4"].map(|line| line.parse().expect("a header")).into(),
+        ..Config::default()
+    };
+    let rules = config.compile(1).expect("valid settings");
+    let (link, addresses) = (Link::root(Url::parse("http://h/").expect("a valid URL"), 1), Arc::from([]));
+    let (purpose, lane) = (Purpose::Page, LaneId(7));
+    let mut job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Serial, unprocessed: 0, addresses, extras: None };
+    let own_fields = |job: &Job| -> Vec<String> {
+        let text = String::from_utf8(exchange::request_bytes(job, &rules)).expect("text");
+        text.lines().filter(|line| line.to_ascii_lowercase().starts_with("x-")).map(str::to_owned).collect()
+    };
+    assert_eq!(own_fields(&job), ["X-A: 1", "x-a: 2", "X-B: 3", "x-b: 4"]);
+    job.extras_mut().headers = vec![("X-b".into(), "5".into())];
+    assert_eq!(own_fields(&job), ["X-b: 5", "X-A: 1", "x-a: 2"]);
+}
+
+#[test]
 fn a_retry_after_date_is_compared_with_the_date_header() {
     let when = "Retry-After: Sun, 06 Nov 1994 08:50:37 GMT\r\n";
     let run = |fields: &str| {

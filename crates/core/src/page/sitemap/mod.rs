@@ -32,7 +32,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const SNIFF_BYTES: usize = 256;
 /// Limit on the bytes of one line, tag or comment.
 const MAX_PIECE: usize = 1 << 20;
-/// A text with more lines than this and no URL that is accepted is not a list of URLs.
+/// A text with more lines than this and no URL is not a list of URLs.
 const MAX_JUNK_LINES: u32 = 1000;
 
 /// The content of a sitemap.
@@ -392,7 +392,7 @@ fn parse_lines(text: &str, is_last: bool, collector: &mut EntryCollector) -> Res
             let draft = Draft { loc: Some(line.to_owned()), ..Draft::default() };
             collector.add_page(draft, AllowRelative::No)?;
         }
-        if collector.sitemap.entries.is_empty() && collector.sitemap.skipped > MAX_JUNK_LINES {
+        if !collector.has_urls() && collector.sitemap.skipped > MAX_JUNK_LINES {
             return Err(Fault("neither XML nor a list of addresses".to_owned()));
         }
     }
@@ -484,6 +484,11 @@ impl EntryCollector {
         Ok(())
     }
 
+    /// Whether it lists any page, of its own site or of another one. Only an index has children, and it is XML.
+    fn has_urls(&self) -> bool {
+        !self.sitemap.entries.is_empty() || !self.sitemap.foreign.is_empty()
+    }
+
     fn too_many(&mut self) -> Fault {
         self.sitemap.limited = true;
         Fault(format!("more than {} entries: the rest was not read", self.bounds.max_entries))
@@ -519,10 +524,9 @@ impl EntryCollector {
 
     /// The result. `is_blank`: the document has only white space.
     fn finish(mut self, is_blank: bool) -> Sitemap {
-        let has_no_entries = self.sitemap.entries.is_empty() && self.sitemap.children.is_empty();
         if is_blank {
             self.set_fault("it is empty");
-        } else if has_no_entries && self.sitemap.format == Some(SitemapFormat::Text) {
+        } else if !self.has_urls() && self.sitemap.format == Some(SitemapFormat::Text) {
             self.set_fault("neither XML nor a list of addresses");
         }
         self.sitemap

@@ -86,6 +86,15 @@ fn a_plain_list_of_urls_is_read() {
 }
 
 #[test]
+fn a_plain_list_of_urls_of_other_sites_has_no_fault() {
+    for count in [1, 2_000] {
+        let sitemap = read(&"https://other.test/\n".repeat(count));
+        assert_eq!((sitemap.entries.len(), sitemap.foreign.len(), sitemap.skipped), (0, count, count as u32));
+        assert_eq!((sitemap.fault, sitemap.cut), (None, false));
+    }
+}
+
+#[test]
 fn other_documents_are_reported_as_faults() {
     for text in ["", "  \n ", "hello world", "<html><body>404</body></html>", "{\"a\": 1}"] {
         let sitemap = read(text);

@@ -402,9 +402,8 @@ impl<F: Frontier> Keeper<F> {
                     match self.check_before_send(&mut job) {
                         None => return Ok(Order::Fetch(job)),
                         Some(failure) => {
-                            let mut visit = Visit::failed(job, failure, now, now);
-                            visit.facts.outcome = Outcome::Refused;
-                            self.finished(Box::new(visit), now)?;
+                            self.bench.return_page(&job);
+                            self.finished(Box::new(Visit::unsent(job, failure, now)), now)?;
                         }
                     }
                 }

@@ -204,6 +204,14 @@ impl Workbench {
         }
     }
 
+    /// Does not count a page towards `--max-pages`, because the job that [`Workbench::next`] returned last is not sent.
+    /// [`Workbench::finish`] must follow, which queues the lane again if this was the last page of the limit.
+    pub fn return_page(&mut self, job: &Job) {
+        if job.purpose == Purpose::Page && job.link.tries == 0 {
+            self.pages_left = self.pages_left.saturating_add(1);
+        }
+    }
+
     /// Sends the host no request before `until`, as it demanded in an earlier run.
     pub fn pause_until(&mut self, id: LaneId, name: &str, until: Time) {
         self.entry(id, name).lane.pace.back_off_until(until);
