@@ -172,6 +172,10 @@ fn hostile_cases_are_listed_and_served() {
     assert!(listing.wait().unwrap().success());
     assert!(listed.len() >= 15 && listed.iter().all(|fields| fields.len() == 6 && fields[1] == "connection"));
 
+    let (mut listing, listed) = hostile(&["--list", "ROB09"], usize::MAX);
+    assert!(listing.wait().unwrap().success());
+    assert_eq!(listed[0][2], "skip", "a robots.txt that stays unreachable disallows its host");
+
     let (mut child, served) = hostile(&["H126", "H102"], 2);
     let [h102, h126] = &served[..] else { panic!("{served:?}") };
     assert_eq!((&*h102[0], &*h102[2], &*h126[0], &*h126[2]), ("H102", "error:protocol", "H126", "ok"));
