@@ -1,10 +1,14 @@
 //! The practice web over HTTP/2, with the client of the crate `h2`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_practice::{PracticeWeb, Response, Site};
+use argiope_practice::{Graph, GraphPlan, PracticeWeb, Response, Site};
 use bytes::Bytes;
 use http::Request;
+
+/// Limit on every wait.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 type Client = h2::client::SendRequest<Bytes>;
 
@@ -24,9 +28,14 @@ fn with_client<T>(address: std::net::SocketAddr, exchange: impl AsyncFnOnce(&mut
     })
 }
 
-/// Requests a path and returns status, content type and body.
+/// Requests a path of the host `h.test`. Returns status, content type and body.
 async fn get(client: &mut Client, path: &str) -> Result<(u16, Option<String>, Vec<u8>), h2::Error> {
-    let request = Request::get(format!("http://h.test{path}")).body(()).unwrap();
+    get_from(client, "h.test", path).await
+}
+
+/// Requests a path of a host. Returns status, content type and body.
+async fn get_from(client: &mut Client, host: &str, path: &str) -> Result<(u16, Option<String>, Vec<u8>), h2::Error> {
+    let request = Request::get(format!("http://{host}{path}")).body(()).unwrap();
     *client = client.clone().ready().await?;
     let (response, _) = client.send_request(request, true)?;
     let response = response.await?;
@@ -69,8 +78,25 @@ fn scripted_pages_are_served_on_one_connection() {
     });
     let stats = web.stats();
     assert_eq!((stats.connections, stats.requests), (1, 8));
-    assert!(web.wait_open(0, Duration::from_secs(10)), "the connection is closed");
+    assert!(web.wait_open(0, TIMEOUT), "the connection is closed");
     assert_eq!(web.log()[0].host, "h.test");
+}
+
+#[test]
+fn a_large_dripping_page_has_the_same_bytes_as_one_that_does_not_drip() {
+    let body = |drip: (u32, u64)| {
+        let site = Site::http("0.0.0.0:0").unwrap().http2();
+        let port = site.address().port();
+        let is_https = false;
+        let plan = GraphPlan { size: 200_000, drip, ..GraphPlan::default() };
+        let graph = Arc::new(Graph::new(plan, port, is_https));
+        let address = graph.address_of(0);
+        let _web = PracticeWeb::new().site(site.graph(&graph)).start().unwrap();
+        with_client((address, port).into(), async |client| get_from(client, &address.to_string(), "/").await.unwrap().2)
+    };
+    let expected = body((0, 0));
+    assert_eq!(expected.len(), 200_000);
+    assert!(body((20, 100)) == expected);
 }
 
 #[test]
