@@ -435,7 +435,7 @@ impl ClientConnection {
                 }
                 Progress::Closed
             }
-            Action::Hold if context.shared.released.load(Relaxed) => Progress::Next,
+            Action::Hold if *context.shared.released.borrow() => Progress::Next,
             Action::Hang | Action::Hold => Progress::Stalled,
         })
     }

@@ -83,6 +83,56 @@ fn scripted_pages_are_served_on_one_connection() {
 }
 
 #[test]
+fn a_request_that_the_client_abandons_is_not_answered() {
+    let site = Site::http("127.0.0.1:0")
+        .unwrap()
+        .http2()
+        .page("/", Response::html("front"))
+        .page("/hang", Response::hang())
+        .page("/held", Response::html("held").held());
+    let address = site.address();
+    let web = PracticeWeb::new().site(site).start().unwrap();
+    with_client(address, async |client| {
+        for (path, number) in [("/hang", 1), ("/held", 2)] {
+            let request = Request::get(format!("http://h.test{path}")).body(()).unwrap();
+            *client = client.clone().ready().await.unwrap();
+            let (response, _) = client.send_request(request, true).unwrap();
+            while web.requests() < number {
+                tokio::task::yield_now().await;
+            }
+            // This resets the stream.
+            drop(response);
+        }
+        // The server handles this request after the two resets.
+        assert_eq!(get(client, "/").await.unwrap().2, b"front");
+    });
+    assert!(web.wait_answered(1, TIMEOUT));
+    assert_eq!(web.stats().answered, 1);
+    let has_end: Vec<bool> = web.log().iter().map(|request| request.end.is_some()).collect();
+    assert_eq!(has_end, [false, false, true]);
+}
+
+#[test]
+fn held_responses_are_sent_when_the_web_is_released() {
+    let site = Site::http("127.0.0.1:0").unwrap().http2().page("/", Response::html("held").held());
+    let address = site.address();
+    let web = PracticeWeb::new().site(site).start().unwrap();
+    with_client(address, async |client| {
+        let mut first_client = client.clone();
+        let first = tokio::task::spawn_local(async move { get(&mut first_client, "/").await });
+        while web.requests() < 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(web.stats().answered, 0);
+        web.release().unwrap();
+        let response = tokio::time::timeout(TIMEOUT, first).await.expect("the response is released").unwrap();
+        assert_eq!(response.unwrap().2, b"held");
+        let later = tokio::time::timeout(TIMEOUT, get(client, "/")).await.expect("later responses are not held");
+        assert_eq!(later.unwrap().2, b"held");
+    });
+}
+
+#[test]
 fn a_large_dripping_page_has_the_same_bytes_as_one_that_does_not_drip() {
     let body = |drip: (u32, u64)| {
         let site = Site::http("0.0.0.0:0").unwrap().http2();
