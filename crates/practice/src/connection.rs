@@ -437,7 +437,7 @@ impl ClientConnection {
                 }
                 Progress::Closed
             }
-            Action::Hold if context.shared.released.load(Relaxed) => Progress::Next,
+            Action::Hold if *context.shared.released.borrow() => Progress::Next,
             Action::Hang | Action::Hold => Progress::Stalled,
         })
     }
@@ -447,18 +447,14 @@ impl ClientConnection {
     fn render(&mut self, response: &mut ActiveResponse, context: &mut ConnectionContext<'_>) -> io::Result<Progress> {
         let Source::Page(page) = &mut response.source else { return Ok(Progress::Next) };
         context.page.clear();
-        page.fill = page.graph.render(page.id, context.page);
-        let dripped = page.graph.plan().drip.0 as usize;
-        if page.head_only {
-            let head = memchr::memmem::find(context.page, b"\r\n\r\n").map_or(0, |at| at + 4);
-            context.page.truncate(head);
-            page.fill = 0;
-        }
-        let sent = if dripped > 0 { 0 } else { self.send(context.page)? };
+        let (drip_at, fill) = page.render(context.page);
+        let drips = drip_at < context.page.len();
+        let sent = if drips { 0 } else { self.send(context.page)? };
         if sent < context.page.len() {
             page.rendered = context.page[sent..].to_vec();
         }
-        page.drip_at = page.rendered.len() - dripped.min(page.rendered.len());
+        page.drip_at = drip_at - sent;
+        page.fill = fill;
         Ok(Progress::Next)
     }
 
@@ -515,6 +511,22 @@ impl ActiveResponse {
 }
 
 impl GraphPage {
+    /// Renders the response into `out`, which is empty. Returns `drip_at` and `fill`. The response is `out[..drip_at]`,
+    /// then `fill` bytes of filler, then the rest of `out`, which drips.
+    fn render(&self, out: &mut Vec<u8>) -> (usize, u64) {
+        let mut fill = self.graph.render(self.id, out);
+        if self.head_only {
+            let head = memchr::memmem::find(out, b"\r\n\r\n").map_or(0, |at| at + 4);
+            out.truncate(head);
+            fill = 0;
+        }
+        let drip_length = u64::from(self.graph.plan().drip.0);
+        // If filler is left, the last bytes of the response are filler.
+        let fill_before_drip = fill.saturating_sub(drip_length);
+        filler::append_range(out, fill_before_drip..fill);
+        (out.len().saturating_sub(drip_length as usize), fill_before_drip)
+    }
+
     /// The response as a list of steps, for HTTP/2, whose streams do not share a buffer.
     pub(crate) fn steps(&self) -> Vec<ResponseStep> {
         let plan = self.graph.plan();
@@ -526,9 +538,8 @@ impl GraphPage {
             steps.push(ResponseStep::Wait(self.graph.latency(self.id)));
         }
         let mut rendered = Vec::new();
-        let fill = self.graph.render(self.id, &mut rendered);
-        let drip_length = (plan.drip.0 as usize).min(rendered.len());
-        let dripped = rendered.split_off(rendered.len() - drip_length);
+        let (drip_at, fill) = self.render(&mut rendered);
+        let dripped = rendered.split_off(drip_at);
         steps.push(ResponseStep::Send(rendered.into()));
         steps.push(ResponseStep::Fill(fill));
         if !dripped.is_empty() {
@@ -599,4 +610,32 @@ fn is_unchanged(script: &ResponseScript, request: &ReceivedRequest<'_>) -> bool 
         return wanted == "*" || wanted.contains(&format!("\"{tag}\""));
     }
     script.last_modified.is_some() && script.last_modified.as_deref() == request.header("if-modified-since")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::GraphPlan;
+
+    #[test]
+    fn a_page_has_the_same_bytes_for_every_length_of_the_drip() {
+        let response = |drip_length: u32| {
+            let plan = GraphPlan { size: 200_000, drip: (drip_length, 0), ..GraphPlan::default() };
+            let (port, is_https) = (80, false);
+            let graph = Arc::new(Graph::new(plan, port, is_https));
+            let id = PageId { host: 0, page: 0 };
+            let page = GraphPage { graph, id, head_only: false, rendered: Vec::new(), drip_at: 0, fill: 0 };
+            let mut rendered = Vec::new();
+            let (drip_at, fill) = page.render(&mut rendered);
+            let dripped = rendered.split_off(drip_at);
+            assert_eq!(dripped.len(), drip_length as usize);
+            filler::append(&mut rendered, fill);
+            [rendered, dripped].concat()
+        };
+        let expected = response(0);
+        // 190,000 bytes are the whole filler and a part of the markup.
+        for drip_length in [20, 190_000] {
+            assert!(response(drip_length) == expected, "the last {drip_length} bytes drip");
+        }
+    }
 }

@@ -43,7 +43,7 @@ pub struct ServeOptions {
     pub allows_resumption: bool,
     /// HTTP/2 is served too: with TLS if ALPN selects it, in clear text if the client starts with the HTTP/2 preface.
     pub http2: bool,
-    /// The content of robots.txt, which otherwise is a 404.
+    /// The content of robots.txt. If `None`, robots.txt is that of the family, or a 404 if the family has none.
     pub robots: Option<String>,
     pub politeness: PolitenessLimits,
     /// The folder whose files are served.
@@ -174,7 +174,23 @@ impl ServeOptions {
                 }
             }
         }
+        options.check()?;
         Ok(options)
+    }
+
+    /// Refuses flags about sites if the family is the demo, whose sites are fixed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let unused_by_demo = [
+            ("--robots", self.robots.is_some()),
+            ("--tls", self.tls.is_some()),
+            ("--no-resume", !self.allows_resumption),
+            ("--http2", self.http2),
+            ("--port", self.port != 0),
+        ];
+        match unused_by_demo.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) if self.family == Family::Demo => Err(format!("{flag} cannot be used with the demo")),
+            _ => Ok(()),
+        }
     }
 
     /// Sets a flag that has a value.
@@ -253,7 +269,7 @@ impl ServeOptions {
                 OpenedWeb { web, roots, graph: None }
             }
             Family::Shop => {
-                let site = crate::shop::add_pages(self.site()?);
+                let site = self.with_robots(crate::shop::add_pages(self.site()?));
                 let roots = vec![site.url("/")];
                 OpenedWeb { web: PracticeWeb::new().site(site), roots, graph: None }
             }
@@ -275,10 +291,15 @@ impl ServeOptions {
         if self.http2 {
             site = site.http2();
         }
-        Ok(match &self.robots {
+        Ok(self.with_robots(site))
+    }
+
+    /// Sets the robots.txt that `--robots` gives.
+    fn with_robots(&self, site: Site) -> Site {
+        match &self.robots {
             Some(text) => site.robots(text),
             None => site,
-        })
+        }
     }
 
     fn open_graph(&self) -> io::Result<OpenedWeb> {
@@ -372,6 +393,8 @@ mod tests {
             ("--drip 5", "BYTES:MS"),
             ("--latency-ms -1", "--latency-ms"),
             ("--what 1", "--what"),
+            ("--family demo --tls good", "--tls"),
+            ("--port 8080 --family demo", "--port"),
         ] {
             let error = parse(line).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");

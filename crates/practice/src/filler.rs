@@ -43,11 +43,16 @@ pub(crate) fn slice_at(offset: u64, max_length: u64) -> &'static [u8] {
 
 /// Appends `length` bytes of filler, from its start.
 pub(crate) fn append(out: &mut Vec<u8>, length: u64) {
-    let mut done = 0;
-    while done < length {
-        let piece = slice_at(done, length - done);
+    append_range(out, 0..length);
+}
+
+/// Appends the bytes of the filler with these offsets.
+pub(crate) fn append_range(out: &mut Vec<u8>, range: std::ops::Range<u64>) {
+    let mut at = range.start;
+    while at < range.end {
+        let piece = slice_at(at, range.end - at);
         out.extend_from_slice(piece);
-        done += piece.len() as u64;
+        at += piece.len() as u64;
     }
 }
 

@@ -33,8 +33,9 @@ pub(crate) enum ParsedRequest<'a> {
     Malformed,
 }
 
-/// The longest body that is parsed. Over HTTP/1.1, sites close the connection earlier: at `MAX_INPUT` of
-/// `connection.rs`.
+/// The longest body that is parsed. Only two kinds of requests can have bodies of this length: those over HTTP/2, which
+/// are rewritten as HTTP/1.1 text, and those to raw servers. A site closes an HTTP/1.1 connection at the smaller
+/// `MAX_INPUT` of `connection.rs`.
 const MAX_BODY: usize = 4 << 20;
 
 /// The longest head a practice server reads.
@@ -66,6 +67,7 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
         lines,
     };
     let mut body_length = 0;
+    let mut has_unread_body = false;
     for (name, value) in headers(lines) {
         // For speed, the length is compared first.
         match name.len() {
@@ -80,12 +82,14 @@ pub(crate) fn parse(bytes: &[u8]) -> ParsedRequest<'_> {
             10 if name.eq_ignore_ascii_case("user-agent") => request.user_agent = value,
             14 if name.eq_ignore_ascii_case("content-length") => match value.parse() {
                 Ok(declared) if declared <= MAX_BODY => body_length = declared,
-                _ => request.is_last = true,
+                _ => has_unread_body = true,
             },
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => request.is_last = true,
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => has_unread_body = true,
             _ => {}
         }
     }
+    // Even with `Connection: keep-alive`, the bytes of such a body must not be parsed as the next request.
+    request.is_last |= has_unread_body;
     match bytes.get(end + 4..end + 4 + body_length) {
         Some(body) => ParsedRequest::Whole(ReceivedRequest { body, ..request }, end + 4 + body_length),
         None => ParsedRequest::Partial,
@@ -180,6 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn a_request_whose_body_is_not_read_is_the_last_one() {
+        let too_long = format!("Content-Length: {}", MAX_BODY + 1);
+        for line in ["Transfer-Encoding: chunked", "Content-Length: x", &too_long] {
+            for text in [
+                format!("POST / HTTP/1.1\r\n{line}\r\nConnection: keep-alive\r\n\r\n"),
+                format!("POST / HTTP/1.1\r\nConnection: keep-alive\r\n{line}\r\n\r\n"),
+            ] {
+                let ParsedRequest::Whole(request, _) = parse(text.as_bytes()) else { panic!("not whole") };
+                assert!(request.is_last, "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn input_that_is_not_http_is_malformed() {
         assert_eq!(parse(b"\x16\x03\x01 tls\r\n\r\n"), ParsedRequest::Malformed);
         assert_eq!(parse(b"GET /\r\n\r\n"), ParsedRequest::Malformed);
@@ -187,7 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_absolute_targets_are_reduced() {
+    fn the_port_of_a_host_and_the_origin_of_a_target_are_removed() {
+        assert_eq!(host_name("a.test:80"), "a.test");
         assert_eq!(host_name("[::1]:80"), "[::1]");
         assert_eq!(host_name("[::1]"), "[::1]");
         assert_eq!(host_name("a.test"), "a.test");

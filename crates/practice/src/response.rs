@@ -279,8 +279,7 @@ impl Response {
         self.content_encoding("gzip")
     }
 
-    /// Waits before the response until [`RunningWeb::release`](crate::RunningWeb::release) is called. Over HTTP/2 it waits
-    /// forever.
+    /// Waits before the response until [`RunningWeb::release`](crate::RunningWeb::release) is called.
     pub fn held(mut self) -> Response {
         self.held = true;
         self

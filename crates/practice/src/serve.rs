@@ -34,7 +34,10 @@ pub fn serve_main(args: impl IntoIterator<Item = String>) -> i32 {
     };
     let options = match args.next().as_deref() {
         Some("serve") => ServeOptions::parse(args),
-        Some("demo") => ServeOptions::parse(args).map(|options| ServeOptions { family: Family::Demo, ..options }),
+        Some("demo") => ServeOptions::parse(args).and_then(|options| {
+            let options = ServeOptions { family: Family::Demo, ..options };
+            options.check().map(|()| options)
+        }),
         Some("help" | "--help" | "-h") => {
             let _ = io::stdout().write_all(HELP.as_bytes());
             return 0;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Sites to be served.
 pub struct PracticeWeb {
@@ -105,7 +106,8 @@ impl PracticeWeb {
         };
         let sites = self.sites.into_iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let log = Arc::new(RequestLog::new(sites.len(), self.keep_log, self.keep_headers, self.politeness));
-        let shared = Arc::new(WebState { sites, log, stop: AtomicBool::new(false), released: AtomicBool::new(false) });
+        let shared =
+            Arc::new(WebState { sites, log, stop: AtomicBool::new(false), released: watch::Sender::new(false) });
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let mut running = RunningWeb { shared, authority, wake, threads: Vec::new(), http2: None };
         let mut to_http2 = None;
@@ -129,7 +131,7 @@ pub(crate) struct WebState {
     pub(crate) log: Arc<RequestLog>,
     pub(crate) stop: AtomicBool,
     /// Whether responses are held no longer.
-    pub(crate) released: AtomicBool,
+    pub(crate) released: watch::Sender<bool>,
 }
 
 /// A site that is being served.
@@ -179,7 +181,7 @@ impl RunningWeb {
 
     /// Sends all held responses ([`Response::held`](crate::Response::held)), and holds none from now on.
     pub fn release(&self) -> io::Result<()> {
-        self.shared.released.store(true, SeqCst);
+        self.shared.released.send_replace(true);
         rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
         Ok(())
     }

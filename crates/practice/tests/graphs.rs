@@ -110,6 +110,21 @@ fn a_dripping_page_arrives_completely_and_late() {
     assert!(started.elapsed() >= Duration::from_millis(45), "nine pauses between ten bytes");
 }
 
+/// The size is such that most of the filler is not rendered with the page.
+#[test]
+fn a_large_dripping_page_has_the_same_bytes_as_one_that_does_not_drip() {
+    let get = |drip: (u32, u64)| {
+        let (_web, graph, port) = serve_plan(GraphPlan { size: 200_000, drip, ..GraphPlan::default() });
+        let address = graph.address_of(0);
+        let mut stream = connect((address, port).into());
+        write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        read_response(&mut stream).1
+    };
+    let expected = get((0, 0));
+    assert_eq!(expected.len(), 200_000);
+    assert!(get((20, 100)) == expected, "the last bytes of the filler drip");
+}
+
 #[test]
 fn connections_are_closed_if_the_plan_says_so() {
     let (web, graph, port) = serve_plan(GraphPlan { close: true, ..GraphPlan::default() });

@@ -81,9 +81,26 @@ fn the_demo_is_served() {
 }
 
 #[test]
+fn the_robots_txt_of_the_shop_can_be_replaced() {
+    let robots = |line: &str| {
+        let child = spawn(line);
+        let (address, host) = address_of(&child.ready().roots[0]);
+        let mut stream = connect(address);
+        write!(stream, "GET /robots.txt HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+        String::from_utf8(read_response(&mut stream).1).unwrap()
+    };
+    assert!(robots("serve --family shop").contains("/sitemap.xml"));
+    assert_eq!(robots("serve --family shop --robots Disallow:/guide"), "Disallow:/guide");
+}
+
+#[test]
 fn errors_name_the_wrong_argument() {
-    for (args, expected) in [(vec!["serve", "--hosts", "x"], "--hosts x"), (vec!["dance"], "dance"), (vec![], "serve")]
-    {
+    for (args, expected) in [
+        (vec!["serve", "--hosts", "x"], "--hosts x"),
+        (vec!["demo", "--http2"], "--http2"),
+        (vec!["dance"], "dance"),
+        (vec![], "serve"),
+    ] {
         let output = Command::new(BINARY).args(&args).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         assert!(String::from_utf8(output.stderr).unwrap().contains(expected), "{args:?}");
@@ -171,6 +188,10 @@ fn hostile_cases_are_listed_and_served() {
     let (mut listing, listed) = hostile(&["--list", "connection"], usize::MAX);
     assert!(listing.wait().unwrap().success());
     assert!(listed.len() >= 15 && listed.iter().all(|fields| fields.len() == 6 && fields[1] == "connection"));
+
+    let (mut listing, listed) = hostile(&["--list", "ROB09"], usize::MAX);
+    assert!(listing.wait().unwrap().success());
+    assert_eq!(listed[0][2], "skip", "a robots.txt that stays unreachable disallows its host");
 
     let (mut child, served) = hostile(&["H126", "H102"], 2);
     let [h102, h126] = &served[..] else { panic!("{served:?}") };

@@ -171,9 +171,10 @@ fn examine_rounds(html: String) -> Box<dyn FnMut() -> u64> {
     })
 }
 
-/// Puts links into a new frontier; four of five are known.
+/// Offers 2,000 URLs to an empty frontier, each five times on average. So four of five offers are of a known URL.
 fn put() -> Box<dyn FnMut() -> u64> {
-    let addresses = AddressGenerator::new(2_000, 5);
+    let (distinct, times) = (2_000, 5);
+    let addresses = AddressGenerator::new(distinct, times);
     Box::new(move || {
         let fingerprint_key = 7;
         let mut frontier = MemoryFrontier::new(fingerprint_key);

@@ -195,7 +195,7 @@ struct Screen {
 }
 
 impl Screen {
-    /// The text to write so that `lines_above` replace the view and the new view, `lines`, is below them.
+    /// The text that erases the old view and writes `lines_above` in its place, with the new view (`lines`) below them.
     fn frame(&mut self, lines_above: &[String], lines: impl Iterator<Item = String>) -> String {
         let mut frame = String::new();
         if self.view_lines > 0 {
@@ -219,7 +219,7 @@ impl Screen {
             self.view_lines += 1;
         }
         if previous_lines > 0 {
-            // Erase what is left of a higher previous view.
+            // Erase what is left of a taller previous view.
             frame.push_str("\x1b[J");
         }
         frame

@@ -1,15 +1,16 @@
 //! [`Frontier`]: the set of known URLs and the queues of those that are not fetched yet.
 //!
-//! A link enters with `offer` or `put`, which test and insert in one call. So two callers cannot both get it as new. It
-//! is queued in its lane (its host name), leased with `take`, and leaves with exactly one `settle`. `give_back` and
-//! `put_back` undo a lease. Between calls this always holds:
+//! A link enters with `offer` or `put`. The test whether it is known and the insertion are one step, so a link that is
+//! offered twice is queued only once. It is queued in its lane (its host name), leased with `take`, and leaves with
+//! exactly one `settle`. `give_back` and `put_back` undo a lease. Between calls this holds, except in a shared frontier,
+//! whose counts may be out of date:
 //!
 //! > known = queued + leased + settled
 //!
 //! The crawl has ended when nothing is queued and nothing is leased. This is a count; no timer is involved.
 //!
-//! A frontier belongs to one process, or the processes of a fleet share it. A shared frontier reports the changes of
-//! the other processes as [`FrontierNews`].
+//! A frontier belongs to one process, or the processes of a fleet share it. A shared frontier reports what the other
+//! processes changed as [`FrontierNews`].
 
 use crate::outcome::Outcome;
 use crate::output::record::WarcLocation;
@@ -124,7 +125,7 @@ impl Put {
     }
 }
 
-/// The final result of a link.
+/// The final result of a link, with which it is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinalOutcome<'a> {
     /// The outcome of the link.
@@ -155,7 +156,7 @@ pub struct FoundEdges<'a> {
 pub struct Counts {
     /// All links that were ever offered.
     pub known: u64,
-    /// Links that can be taken.
+    /// Links that wait to be taken, including deferred ones.
     pub queued: u64,
     /// Links that were taken, and neither settled nor given back.
     pub leased: u64,
@@ -163,7 +164,8 @@ pub struct Counts {
     pub settled: u64,
 }
 
-/// A change to a frontier by another process.
+/// Something that happened in a frontier outside the calls of [`Frontier`]: work became available, or another process
+/// or a shared limit changed what this process may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FrontierNews {
     /// A lane was given work.
@@ -176,8 +178,8 @@ pub enum FrontierNews {
     MaxPages,
     /// The limit on bytes is reached.
     MaxBytes,
-    /// With `true`: start no request, because this process has received its share of the limit on bytes. `false` ends
-    /// the hold.
+    /// With `true`: start no request, because this process has received as many bytes as its share of the limit allows.
+    /// `false` ends the hold.
     Hold(bool),
     /// This process's share of the limit on pages a second.
     Rate(f64),
@@ -251,8 +253,8 @@ pub trait Frontier {
     /// byte limit among processes counts them here.
     fn note_retried_bytes(&mut self, _bytes: u64) {}
 
-    /// Returns a leased link to its place in its queue; no request was sent for it. Unlike [`Frontier::give_back`] this
-    /// writes nothing in a durable frontier, where leases are not stored.
+    /// Returns a leased link for which no request was sent. If possible, the link gets its old place in its queue, and
+    /// nothing is written, because a durable frontier does not store leases. The default is [`Frontier::give_back`].
     fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
         self.give_back(link)
     }
@@ -328,7 +330,8 @@ pub trait Frontier {
     /// archive together takes the bytes out of the chunk.
     fn keep_archive(&mut self, _place: &WarcLocation, _chunk: &mut ArchiveChunk) {}
 
-    /// The changes by other processes since the last call. Only a shared frontier has any.
+    /// What has happened since the last call. Only a frontier that is shared, or that completes calls on a thread of its
+    /// own, has any news.
     fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
         Ok(Vec::new())
     }

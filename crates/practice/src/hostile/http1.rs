@@ -262,6 +262,6 @@ fn unexpected_bodies() -> Vec<Case> {
             });
             Ok(())
         })
-        .also("crates/core/tests/conn.rs", "connections_are_reused_only_after_complete_responses"),
+        .also("crates/core/tests/conn.rs", "connections_are_reused_if_the_response_allows_it"),
     ]
 }

@@ -32,9 +32,9 @@ pub(super) fn cases() -> Vec<Case> {
         Case::elsewhere(
             "ROB09",
             "5xx for more than thirty days",
-            Expect::Ok,
+            Expect::NotFetched,
             SCENARIOS,
-            "a_robots_txt_that_is_unreachable_for_a_while_delays_its_host",
+            "links_of_an_unreachable_robots_txt_have_the_documented_outcome",
         )
         .choosing(
             "a host whose robots.txt stays unreachable is given up on with `robots_unreachable`, and asked again by the \

@@ -163,7 +163,7 @@ async fn handle_request(
         Source::Unchanged(script) => script.unchanged.clone(),
         Source::Page(page) => page.steps(),
     };
-    if play::play(&steps, respond, head_only).await {
+    if play::play(&steps, respond, head_only, shared.released.subscribe()).await {
         logged.end = RequestEnd::Complete;
     }
 }

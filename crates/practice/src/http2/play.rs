@@ -8,6 +8,7 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, SendStream};
 use std::future::poll_fn;
+use tokio::sync::watch;
 
 /// The error of a script: the client disconnected, or HTTP/2 cannot express the response.
 struct Aborted;
@@ -17,11 +18,18 @@ struct Aborted;
 const CLEANLY: bool = true;
 const NOT_CLEANLY: bool = false;
 
-/// Runs the steps. Returns whether the response was sent as scripted. `head_only`: the request is HEAD.
-pub(super) async fn play(steps: &[ResponseStep], respond: SendResponse<Bytes>, head_only: bool) -> bool {
+/// Runs the steps. Returns true if the script came to its end, even if it closes the connection before the response is
+/// complete, which resets the stream. Returns false if the client ended the stream earlier, or if HTTP/2 cannot express
+/// the response. `head_only`: the request is HEAD. `released`: whether the web is released.
+pub(super) async fn play(
+    steps: &[ResponseStep],
+    respond: SendResponse<Bytes>,
+    head_only: bool,
+    mut released: watch::Receiver<bool>,
+) -> bool {
     let mut reply =
         Reply { respond, stream: None, head: Vec::new(), framing: Framing::UntilClose, head_only, is_ended: false };
-    match run(steps, &mut reply).await {
+    match run(steps, &mut reply, &mut released).await {
         Ok(()) => true,
         Err(Aborted) => {
             reply.reset(Reason::INTERNAL_ERROR);
@@ -30,7 +38,7 @@ pub(super) async fn play(steps: &[ResponseStep], respond: SendResponse<Bytes>, h
     }
 }
 
-async fn run(steps: &[ResponseStep], reply: &mut Reply) -> Result<(), Aborted> {
+async fn run(steps: &[ResponseStep], reply: &mut Reply, released: &mut watch::Receiver<bool>) -> Result<(), Aborted> {
     for step in steps {
         match step {
             ResponseStep::Send(bytes) => reply.send(bytes).await?,
@@ -58,14 +66,14 @@ async fn run(steps: &[ResponseStep], reply: &mut Reply) -> Result<(), Aborted> {
                 reply.reset(Reason::CANCEL);
                 return Ok(());
             }
-            ResponseStep::Hang | ResponseStep::Hold => {
-                // Wait until the client resets the stream or disconnects.
-                let _ = match &mut reply.stream {
-                    Some(stream) => poll_fn(|cx| stream.poll_reset(cx)).await,
-                    None => poll_fn(|cx| reply.respond.poll_reset(cx)).await,
-                };
-                return Ok(());
+            ResponseStep::Hang => {
+                reply.client_ended().await;
+                return Err(Aborted);
             }
+            ResponseStep::Hold => tokio::select! {
+                _ = released.wait_for(|is_released| *is_released) => {}
+                () = reply.client_ended() => return Err(Aborted),
+            },
         }
     }
     reply.finish(CLEANLY).await
@@ -104,7 +112,16 @@ struct Reply {
 }
 
 impl Reply {
-    /// Sends bytes of the HTTP/1.1 response, of which head and body may be split anywhere.
+    /// Waits until the client resets the stream or disconnects.
+    async fn client_ended(&mut self) {
+        // An error means that the client has disconnected.
+        let _ = match &mut self.stream {
+            Some(stream) => poll_fn(|cx| stream.poll_reset(cx)).await,
+            None => poll_fn(|cx| self.respond.poll_reset(cx)).await,
+        };
+    }
+
+    /// Sends the next bytes of the HTTP/1.1 response. One call may end anywhere, within the head or the body.
     async fn send(&mut self, bytes: &[u8]) -> Result<(), Aborted> {
         let mut rest = bytes;
         while self.stream.is_none() && !rest.is_empty() && !self.is_ended {

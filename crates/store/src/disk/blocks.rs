@@ -24,7 +24,7 @@ pub(super) struct BlockWriter {
     crawl: u64,
     /// Blocks that were not taken out yet. The last one is incomplete.
     blocks: Vec<Vec<u8>>,
-    /// The number of the next block.
+    /// The number of the block being filled. If no block is being filled, the number of the next one.
     number: u64,
     /// Length of the complete blocks that were not taken out yet.
     complete_bytes: usize,

@@ -1,6 +1,7 @@
 //! [`UrlTracer`]: finds all log entries about one URL and its host, using the index.
 //!
-//! In this file, an entry is a `Record` of the log. A record is the JSON object that some entries contain.
+//! In this file, an entry is a `Record` of the log. A record is the JSON object that some entries contain (`line` in the
+//! code).
 
 use super::deferred::{DEFERRED, after_scheme};
 use super::directory::CrawlSettings;
@@ -91,14 +92,14 @@ impl UrlTracer {
         let mut records: Vec<(u64, Vec<u8>)> = Vec::new();
         let https = parsed.is_https();
         for (name, rest) in [(parsed.host(), after_host(parsed)), (DEFERRED, after_scheme(parsed))] {
-            // A deferred link that was moved to its host's lane has entries in both lanes. Those in the host's lane are
-            // complete.
+            // Deferred links are queued in a lane of their own, named `DEFERRED`. If a link was moved from there to its
+            // host's lane, its entries in the host's lane are enough.
             if !trace.links.is_empty() {
                 break;
             }
             let Some(lane) = self.lane(name)? else { continue };
             for position in self.index.values(&*self.files, IndexKey::Link(lane, https, rest))? {
-                let found = self.log.read(position, |record| match record {
+                let found = self.log.read(position, |entry| match entry {
                     Record::Link(link) if (link.lane.0, link.https, link.rest) == (lane, https, rest) => Some((
                         TracedLink { via: None, depth: link.depth, tries: link.tries, kind: link.kind },
                         link.via,
@@ -107,14 +108,14 @@ impl UrlTracer {
                 })?;
                 let Some((mut link, via)) = found else { continue };
                 if let Some(via) = via {
-                    link.via = self.log.read(via, |record| match record {
+                    link.via = self.log.read(via, |entry| match entry {
                         Record::Page { url } => Some(url.to_owned()),
                         _ => None,
                     })?;
                 }
                 trace.links.push(link);
                 for final_outcome in self.index.values(&*self.files, IndexKey::FinalOutcome(position))? {
-                    let line = self.log.read(final_outcome, |record| match record {
+                    let line = self.log.read(final_outcome, |entry| match entry {
                         Record::FinalOutcome { link, line, .. } if link == position => Some(line.to_vec()),
                         _ => None,
                     })?;
@@ -141,7 +142,7 @@ impl UrlTracer {
         let (known, settled) = self.index.counts(&*self.files, lane)?;
         let last = self.index.values(&*self.files, IndexKey::Note(lane))?.pop();
         let note = match last {
-            Some(position) => self.log.read(position, |record| match record {
+            Some(position) => self.log.read(position, |entry| match entry {
                 Record::Note { lane: found, note } if found.0 == lane => Some(note.to_vec()),
                 _ => None,
             })?,
@@ -156,12 +157,12 @@ impl UrlTracer {
         Ok(lanes.first().and_then(|lane| u32::try_from(*lane).ok()))
     }
 
-    /// The records with this key that have an entry of their own ([`Record::Line`]). They are not the record of a link:
-    /// those of runs, of robots.txt files and of skipped links.
+    /// The records with this key that have an entry of their own ([`Record::Line`]): those of runs, robots.txt files
+    /// and skips. The record of a settled link is in its [`Record::FinalOutcome`] instead.
     fn lines(&mut self, key: IndexKey<'_>) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut lines = Vec::new();
         for position in self.index.values(&*self.files, key)? {
-            lines.extend(self.log.read(position, |record| match record {
+            lines.extend(self.log.read(position, |entry| match entry {
                 Record::Line { line } => Some(line.to_vec()),
                 _ => None,
             })?);
