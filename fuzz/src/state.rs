@@ -109,8 +109,7 @@ impl File for MemoryFile {
     }
 }
 
-/// An unmodified crawl directory with three commits, and the URLs that were put into it. The log is too short for a
-/// snapshot.
+/// An unmodified crawl directory with three commits and a snapshot of the second, and the URLs that were put into it.
 fn intact_directory() -> &'static (MemoryFiles, BTreeSet<String>) {
     static INTACT: OnceLock<(MemoryFiles, BTreeSet<String>)> = OnceLock::new();
     INTACT.get_or_init(|| {
@@ -144,11 +143,19 @@ fn intact_directory() -> &'static (MemoryFiles, BTreeSet<String>) {
             opened.frontier.keep_note(Some(lanes[0]), b"{\"rest\":1}").expect("it keeps");
             let outputs: &[(&str, u64)] = &[("pages.jsonl", 64 * (round + 1))];
             let frontier = &mut opened.frontier;
+            // A snapshot at the end of a run, however short the log is.
+            frontier.set_snapshots(u64::MAX, 0, 1 << 20);
             let batch = if round == 1 { frontier.commit_at_end(outputs) } else { frontier.commit(outputs) };
             opened.writer.write(&batch.expect("it commits").expect("a batch")).expect("it writes");
         }
         (files, all)
     })
+}
+
+/// The names of the files of the unmodified crawl directory. The changes that `state` reads refer to their order.
+#[cfg(test)]
+pub fn file_names() -> Vec<String> {
+    intact_directory().0.with_files(|files| files.keys().cloned().collect())
 }
 
 /// Modifies files and opens the directory. Each five bytes of the input describe one change: file, kind of change,

@@ -47,8 +47,11 @@ pub(crate) struct FileTree {
 #[derive(Default)]
 struct OutsideFiles {
     entries: Vec<FileEntry>,
-    /// `None` if the path does not exist.
-    known: HashMap<Box<str>, Option<PathTarget>>,
+    /// The number of each file, by path.
+    index: HashMap<Box<str>, FileId>,
+    /// The targets of paths in references; `None` if there is none. The second map is for references in Markdown, because
+    /// these can have other targets.
+    targets: [HashMap<Box<str>, Option<PathTarget>>; 2],
 }
 
 /// The target of a path.
@@ -178,14 +181,14 @@ impl FileTree {
         Some(index.or(page).map_or(PathTarget::Folder, PathTarget::File))
     }
 
-    /// Looks a path up in the file system, once per path.
+    /// Looks a path up in the file system, once per path and kind of document.
     fn find_outside(&self, path: &str, from_markdown: bool) -> Option<PathTarget> {
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = outside.known.get(path) {
+        if let Some(known) = outside.targets[usize::from(from_markdown)].get(path) {
             return *known;
         }
         let target = self.find_on_disk(path, from_markdown, &mut outside);
-        outside.known.insert(path.into(), target);
+        outside.targets[usize::from(from_markdown)].insert(path.into(), target);
         target
     }
 
@@ -218,13 +221,13 @@ impl FileTree {
         if let Some(&id) = self.index.get(path) {
             return Some(PathTarget::File(id));
         }
-        if let Some(Some(known)) = outside.known.get(path) {
-            return Some(*known);
+        if let Some(&id) = outside.index.get(path) {
+            return Some(PathTarget::File(id));
         }
         let id = FileId::try_from(self.entries.len() + outside.entries.len()).ok()?;
         let kind = DocumentType::of_name(path);
         outside.entries.push(FileEntry { path: path.to_owned(), raw_path: None, kind, size, source: 0 });
-        outside.known.insert(path.into(), Some(PathTarget::File(id)));
+        outside.index.insert(path.into(), id);
         Some(PathTarget::File(id))
     }
 }
@@ -277,5 +280,31 @@ mod tests {
         assert_eq!(find("/PAGE.html"), "missing");
         assert_eq!(name(tree.find(&format!("{}/out.html", folder.path().display()), false)), "outside");
         assert_eq!(tree.outside().len(), 1);
+    }
+
+    #[test]
+    fn a_path_outside_is_looked_up_separately_for_html_and_markdown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in ["public/index.html", "docs/README.md", "page.md"] {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, "x").expect("a file");
+        }
+        // The answers must not depend on which kind of document asks first.
+        for order in [[false, true], [true, false]] {
+            let mut tree = FileTree::walk(&[folder.path().join("public")]);
+            for from_markdown in order {
+                let find = |path: &str| tree.find(&format!("{}/{path}", folder.path().display()), from_markdown);
+                let (page, docs) = (find("page"), find("docs"));
+                if from_markdown {
+                    assert!(matches!(page, Some(PathTarget::File(_))), "{page:?}");
+                    assert!(matches!(docs, Some(PathTarget::File(_))), "{docs:?}");
+                    assert_eq!((page, docs), (find("page.md"), find("docs/README.md")));
+                } else {
+                    assert_eq!((page, docs), (None, Some(PathTarget::Folder)));
+                }
+            }
+            assert_eq!(tree.outside().len(), 2);
+        }
     }
 }

@@ -116,17 +116,29 @@ impl Drop for Fleet {
     }
 }
 
+/// The number of the process that sent a request. A request for robots.txt does not contain it.
+fn process_of(seen: &SeenRequest) -> Option<&str> {
+    let header = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
+    header.map(|(_, value)| value.as_str())
+}
+
+/// The number of the process that opened a connection, by connection. Requests for robots.txt have no user headers, but
+/// requests for pages on the same connection have them.
+pub fn processes_of_connections(log: &[SeenRequest]) -> BTreeMap<u64, String> {
+    log.iter().filter_map(|seen| Some((seen.connection, process_of(seen)?.to_owned()))).collect()
+}
+
 /// Asserts by the server log that no process sent a request to a host after another process had taken it over, unless
-/// it took the host over again. Up to `tolerated` such requests are accepted. Returns the number of changes of ownership.
+/// it took the host over again. Up to `tolerated` such requests are accepted. Also asserts that every request for a page
+/// has the header `X-Process`. Returns the number of changes of ownership.
 pub fn check_ownership(practice: &GraphWeb, tolerated: usize) -> usize {
     let log = practice.web.log();
-    let process_of = |seen: &SeenRequest| {
-        let name = seen.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("x-process"));
-        name.map(|(_, value)| value.clone())
-    };
-    // Requests for robots.txt carry no user headers; page requests on the same connection do.
-    let connections: BTreeMap<u64, String> =
-        log.iter().filter_map(|seen| Some((seen.connection, process_of(seen)?))).collect();
+    let is_page = |seen: &&SeenRequest| seen.path != "/robots.txt";
+    let without_name: Vec<&SeenRequest> =
+        log.iter().filter(is_page).filter(|seen| process_of(seen).is_none()).collect();
+    assert!(without_name.is_empty(), "{} pages without X-Process: {:?}", without_name.len(), without_name.first());
+    let connections = processes_of_connections(&log);
+    assert!(!connections.is_empty(), "no request has the header X-Process");
     let mut by_host: BTreeMap<String, Vec<(Duration, String)>> = BTreeMap::new();
     for seen in log {
         if let Some(process) = connections.get(&seen.connection) {

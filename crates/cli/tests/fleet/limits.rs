@@ -1,5 +1,6 @@
 //! Limits that hold over all processes of a fleet.
 
+use std::collections::BTreeMap;
 use std::process::Child;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use argiope_testkit::redis_cluster::RedisCluster;
 use serde_json::Value;
 
 use crate::durable_kit::GraphWeb;
-use crate::kit::{Fleet, plan};
+use crate::kit::{Fleet, plan, processes_of_connections};
 
 #[test]
 #[ignore = "needs redis-server"]
@@ -95,14 +96,15 @@ fn all_processes_together_keep_the_default_limit_per_ip_address() {
     assert!((5..=32).contains(&max_in_flight), "{max_in_flight} requests in flight at one address");
 }
 
-/// The most requests in flight at one address when three processes crawl many hosts there, and the records.
+/// The most requests in flight at one address when three processes crawl many hosts there, without those that a joining
+/// process finds in flight. Also returns the records.
 fn in_flight_at_one_address(flags: &[&str]) -> (usize, Vec<Value>) {
     let site = Site::http("127.0.0.1:0").expect("a port");
     let port = site.address().port();
     let hosts: Vec<String> = (0..24).map(|number| format!("h{number}.test")).collect();
     let links: String = (0..6).map(|number| format!("<a href=\"/{number}\">x</a>")).collect();
     let page = Response::html(links).delay(Duration::from_millis(60));
-    let web = PracticeWeb::new().site(site.fallback(page)).start().expect("a server");
+    let web = PracticeWeb::new().keep_headers().site(site.fallback(page)).start().expect("a server");
     let mut fleet = Fleet::new(RedisCluster::single());
     let mut arguments: Vec<String> = hosts.iter().map(|host| format!("http://{host}:{port}/")).collect();
     for host in &hosts {
@@ -114,8 +116,21 @@ fn in_flight_at_one_address(flags: &[&str]) -> (usize, Vec<Value>) {
     fleet.finish(processes);
     // Robots.txt requests count as well.
     let log = web.log();
-    let in_flight_at =
-        |at: Duration| log.iter().filter(|seen| seen.start <= at && seen.end.is_none_or(|end| end > at)).count();
+    let connections = processes_of_connections(&log);
+    let mut joined: BTreeMap<&str, Duration> = BTreeMap::new();
+    for seen in &log {
+        if let Some(process) = connections.get(&seen.connection) {
+            let first = joined.entry(process).or_insert(seen.start);
+            *first = seen.start.min(*first);
+        }
+    }
+    assert!(!joined.is_empty(), "no request has the header X-Process");
+    // Requests that are in flight when a process sends its first request are completed, even above the new share.
+    let in_flight_at = |at: Duration| {
+        let last_join = joined.values().copied().filter(|start| *start <= at).max().unwrap_or_default();
+        let is_counted = |start: Duration| last_join <= start && start <= at;
+        log.iter().filter(|seen| is_counted(seen.start) && seen.end.is_none_or(|end| end > at)).count()
+    };
     let max_in_flight = log.iter().map(|seen| in_flight_at(seen.start)).max().unwrap_or(0);
     let records = fleet.records();
     (max_in_flight, records)

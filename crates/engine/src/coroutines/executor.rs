@@ -278,22 +278,27 @@ impl<P: Park> Executor<P> {
         // The task may have been cancelled while it ran, even by itself. Then the slot is empty or belongs to another
         // task.
         let slot = tasks.get_mut(id.index as usize).filter(|task| task.serial == id.serial);
-        let waiting_mark = match (slot, polled) {
+        let event = match (slot, polled) {
             (Some(task), Poll::Pending) => {
                 task.future = Some(future);
-                Some(task.mark)
+                let mark = task.mark;
+                drop(tasks);
+                TaskEvent::Waits(id, mark)
             }
-            (slot, _) => {
-                let finished = slot.is_some().then(|| tasks.remove(id.index as usize));
+            (Some(_), Poll::Ready(())) => {
+                let finished = tasks.remove(id.index as usize);
                 drop(tasks);
                 drop((finished, future));
-                None
+                TaskEvent::Finished(id)
+            }
+            // `cancel` has reported the end.
+            (None, _) => {
+                drop(tasks);
+                drop(future);
+                return;
             }
         };
-        self.notify(match waiting_mark {
-            Some(mark) => TaskEvent::Waits(id, mark),
-            None => TaskEvent::Finished(id),
-        });
+        self.notify(event);
     }
 
     /// Collects events of sockets and timers. If no task can run, sleeps until there is an event.
@@ -319,7 +324,12 @@ impl<P: Park> Executor<P> {
             let mut cancelled = tasks.drain();
             // Submit the operations that the tasks have queued so far.
             self.reactor.submit_queued()?;
-            while cancelled.by_ref().take(CANCEL_BATCH).map(drop).count() > 0 {
+            let cancel = |task: Task| {
+                let id = task.waker.id;
+                drop(task);
+                self.notify(TaskEvent::Cancelled(id));
+            };
+            while cancelled.by_ref().take(CANCEL_BATCH).map(cancel).count() > 0 {
                 self.reactor.submit_queued()?;
             }
         }

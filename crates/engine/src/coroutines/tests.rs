@@ -279,6 +279,45 @@ fn a_mark_survives_later_awaits() {
 }
 
 #[test]
+fn the_observer_sees_one_end_of_each_task() {
+    let executor = executor();
+    let ends = Rc::new(RefCell::new(Vec::new()));
+    let log = Rc::clone(&ends);
+    executor.observe(move |event| {
+        if let TaskEvent::Finished(_) | TaskEvent::Cancelled(_) = event {
+            log.borrow_mut().push(event);
+        }
+    });
+    let finished = executor.spawn(async {});
+    let handle = Rc::clone(&executor);
+    let cancels_itself = executor.spawn(async move {
+        handle.cancel(handle.current());
+    });
+    let handle = Rc::clone(&executor);
+    let cancels_itself_and_waits = executor.spawn(async move {
+        handle.cancel(handle.current());
+        std::future::pending::<()>().await;
+    });
+    let (first, second) = (executor.spawn(std::future::pending()), executor.spawn(std::future::pending()));
+    executor
+        .run(async {
+            yield_now().await;
+            yield_now().await;
+        })
+        .unwrap();
+    assert_eq!(
+        *ends.borrow(),
+        [
+            TaskEvent::Finished(finished),
+            TaskEvent::Cancelled(cancels_itself),
+            TaskEvent::Cancelled(cancels_itself_and_waits),
+            TaskEvent::Cancelled(first),
+            TaskEvent::Cancelled(second),
+        ]
+    );
+}
+
+#[test]
 fn a_waiting_task_is_small() {
     const { assert!(SIZE_OF_TASK <= 64) };
     let executor = executor();

@@ -407,8 +407,14 @@ impl LeaseThread {
             if members.live > 1 && joined_at.elapsed() < self.times.survey_every() * 2 {
                 return Ok(());
             }
-            if std::mem::replace(&mut self.divided_among, members.live) != members.live {
+            let divided_before = std::mem::replace(&mut self.divided_among, members.live);
+            if divided_before != members.live {
                 self.send_shares(rate, per_ip, members.live);
+            }
+            // Hosts are released one survey after the shares were lowered. By then, most requests above the new share
+            // have ended, and the other processes have lowered their shares too.
+            if (1..members.live).contains(&divided_before) {
+                return Ok(());
             }
         }
         if !self.is_over {

@@ -4,8 +4,8 @@
 //! of the log file being written, is built in memory from the log.
 //!
 //! An index is a sorted list of key-value pairs. A key is the hash of an [`IndexKey`]. A value is a position in the
-//! log, a lane number, or a count. Readers check whether a link, an outcome or a note is the one that they searched
-//! for, so a hash collision of two of these is harmless.
+//! log, a lane number, or a count. Readers check whether an entry of the log is the one that they searched for, so a hash
+//! collision is harmless. Only counts are not checked.
 //!
 //! An index file is written while the crawl runs, so its memory must not grow with the log. Therefore the pairs are
 //! sorted with an external merge sort: sorted portions are written to a temporary file and then merged.
@@ -25,7 +25,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "index";
 /// The first bytes of an index file.
-const MAGIC: &[u8; 8] = b"ARGINDX1";
+const MAGIC: &[u8; 8] = b"ARGINDX2";
+/// The part of the magic that all versions of the format have in common.
+const MAGIC_NAME: &[u8] = b"ARGINDX";
 /// Length of the header of an index file. It holds: magic, header and length of the log file, number of lanes before
 /// and after it, number of pairs, checksum.
 const HEADER_BYTES: usize = 8 + log::FILE_HEADER + 8 * 5;
@@ -45,6 +47,8 @@ const PORTIONS: &str = "index/portions";
 pub(super) enum IndexKey<'a> {
     /// A host; the value is the number of its lane.
     Host(&'a str),
+    /// The entry that assigns this lane number to a host.
+    Lane(u32),
     /// Links: lane, whether https, the URL after the host name.
     Link(u32, bool, &'a str),
     /// Outcomes of the link whose record is at this log position.
@@ -89,6 +93,7 @@ impl IndexKey<'_> {
             Self::Run => 6,
             Self::Chunk => 7,
             Self::Round => 8,
+            Self::Lane(lane) => hash(10, &lane.to_le_bytes()),
             Self::Count(lane, count) => hash(9 | (count as u64) << 8, &lane.to_le_bytes()),
         }
     }
@@ -115,6 +120,7 @@ impl Builder {
         let mut push = |key: IndexKey<'_>| self.pairs.push((key.hash(), position));
         match *record {
             Record::Lane { name } => {
+                push(IndexKey::Lane(self.lanes));
                 self.pairs.push((IndexKey::Host(name).hash(), u64::from(self.lanes)));
                 self.lanes += 1;
             }
@@ -165,7 +171,7 @@ impl Builder {
 
 /// Finds the URL of a record without parsing its JSON. This works because normalized URLs have no characters that JSON
 /// escapes.
-fn url_of(line: &[u8]) -> Option<&str> {
+pub(super) fn url_of(line: &[u8]) -> Option<&str> {
     const NAME: &[u8] = b"\"url\":\"";
     let start = line.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
     let rest = line.get(start..)?;
@@ -279,6 +285,15 @@ impl LogIndex {
             parts.push(FileIndex::Memory(builder.finish()));
         }
         Ok(Self { parts, is_compacted: log.is_compacted })
+    }
+
+    /// For tests of collisions: also returns the values of `from` when `to` is searched for.
+    #[cfg(test)]
+    pub fn add_collision(&mut self, files: &dyn Files, from: IndexKey<'_>, to: IndexKey<'_>) {
+        let mut pairs: Pairs = Vec::new();
+        pairs.extend(self.values(files, from).expect("values").into_iter().map(|value| (to.hash(), value)));
+        assert!(!pairs.is_empty(), "there are values to find");
+        self.parts.insert(0, FileIndex::Memory(pairs));
     }
 
     /// All values of a key, in log order.
@@ -495,7 +510,8 @@ pub(super) fn names(files: &dyn Files) -> Vec<String> {
     let is_ours = |name: &String| {
         let mut start = [0; MAGIC.len()];
         let read = files.open(name).and_then(|file| file.read_at(&mut start, 0));
-        read.is_ok_and(|read| read == 0 || start == *MAGIC)
+        // The index may be of an earlier version of the format.
+        read.is_ok_and(|read| read == 0 || start.starts_with(MAGIC_NAME))
     };
     let listed = files.list(FOLDER).unwrap_or_default().into_iter().map(|name| format!("{FOLDER}/{name}"));
     let is_named = |name: &String| {
@@ -529,7 +545,11 @@ mod tests {
         }
         sorter.add(&mut Pairs::new()).expect("nothing to write");
         assert_eq!(sorter.count(), 5_000);
-        assert_eq!(names(&files), [PORTIONS], "it is removed with the crawl");
+        files.create("index/000001.idx").and_then(|mut file| file.write_at(b"ARGINDX1...", 0)).expect("written");
+        files.create("index/000002.idx").and_then(|mut file| file.write_at(b"foreign file", 0)).expect("written");
+        let mut ours = names(&files);
+        ours.sort_unstable();
+        assert_eq!(ours, ["index/000001.idx", PORTIONS], "they are removed with the crawl");
         let mut file = files.create(TEMPORARY_NAME).expect("a file");
         sorter.merge(&[7; 10], &mut *file).expect("merged");
         all.sort_unstable();

@@ -125,8 +125,8 @@ impl UrlTracer {
         }
         // Records that have an entry of their own, such as that of a robots.txt.
         for position in self.index.values(&*self.files, IndexKey::Line(url))? {
-            let line = self.log.read(position, |record| match record {
-                Record::Line { line } => Some(line.to_vec()),
+            let line = self.log.read(position, |entry| match entry {
+                Record::Line { line } if index::url_of(line) == Some(url) => Some(line.to_vec()),
                 _ => None,
             })?;
             records.extend(line.map(|line| (position, line)));
@@ -153,8 +153,15 @@ impl UrlTracer {
 
     /// The lane number of a host.
     fn lane(&mut self, host: &str) -> Result<Option<u32>, StoreError> {
-        let lanes = self.index.values(&*self.files, IndexKey::Host(host))?;
-        Ok(lanes.first().and_then(|lane| u32::try_from(*lane).ok()))
+        for lane in self.index.values(&*self.files, IndexKey::Host(host))? {
+            let Ok(lane) = u32::try_from(lane) else { continue };
+            for position in self.index.values(&*self.files, IndexKey::Lane(lane))? {
+                if self.log.read(position, |entry| matches!(entry, Record::Lane { name } if name == host))? {
+                    return Ok(Some(lane));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// The records with this key that have an entry of their own ([`Record::Line`]): those of runs, robots.txt files
@@ -168,5 +175,41 @@ impl UrlTracer {
             })?);
         }
         Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use argiope_core::{Frontier, Link, Url};
+
+    #[test]
+    fn a_collision_of_hashes_does_not_show_another_url_or_host() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut opened = super::super::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
+        let urls = ["http://a.example/", "http://b.example/"];
+        let links = urls.map(|url| Link::root(Url::parse(url).expect("a URL"), 0));
+        let lanes = opened.frontier.put(links.to_vec()).expect("put").lanes;
+        opened.frontier.write_note(lanes[0], b"note").expect("writes");
+        let line = br#"{"v":1,"type":"robots","url":"http://a.example/robots.txt"}"#;
+        opened.frontier.keep_line(line).expect("keeps");
+        let batch = opened.frontier.commit(&[]).expect("commits").expect("a batch");
+        opened.writer.write(&batch).expect("writes");
+
+        let mut tracer = UrlTracer::open(folder.path()).expect("opens");
+        let files = Arc::clone(&tracer.files);
+        for other in ["b.example", "c.example"] {
+            let robots = format!("http://{other}/robots.txt");
+            let index = &mut tracer.index;
+            index.add_collision(&*files, IndexKey::Host("a.example"), IndexKey::Host(other));
+            index.add_collision(&*files, IndexKey::Line("http://a.example/robots.txt"), IndexKey::Line(&robots));
+            assert_eq!(tracer.url(&robots).expect("reads"), UrlTrace::default());
+            assert_eq!(tracer.host(other).expect("reads").note, None);
+        }
+        assert_eq!(tracer.host("b.example").expect("reads").known, 1);
+        assert_eq!(tracer.host("c.example").expect("reads"), HostTrace::default());
+        assert_eq!(tracer.url("http://b.example/").expect("reads").links.len(), 1);
+        assert_eq!(tracer.url("http://a.example/robots.txt").expect("reads").records, [line]);
+        assert_eq!(tracer.host("a.example").expect("reads").note.as_deref(), Some(b"note".as_slice()));
     }
 }
