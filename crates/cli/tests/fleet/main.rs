@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use argiope_testkit::redis_cluster::{RedisCluster, ServerAccess};
 use durable_kit::{GraphWeb, SeededRng, TIMEOUT, is_long, records, signal, wait};
-use kit::{Fleet, certificate_files, check_ownership, plan};
+use kit::{Fleet, certificate_files, check_ownership, plan, processes_of_connections};
 use rustix::process::Signal;
 
 #[test]
@@ -200,16 +200,34 @@ fn a_process_that_was_paused_past_its_lease_sends_no_requests_for_it() {
     let practice = GraphWeb::serve_with_headers(GraphPlan { latency_us: (30_000, 90_000), ..plan(3, 30, 40) });
     let mut fleet = Fleet::new(cluster);
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
-    let processes: Vec<Child> = (0..2).map(|_| fleet.spawn(&roots)).collect();
+    // The first process has hosts before the second joins.
+    let first = fleet.spawn(&roots);
+    assert!(practice.web.wait_requests(50, TIMEOUT));
+    let processes = vec![first, fleet.spawn(&roots)];
     assert!(practice.web.wait_requests(150, TIMEOUT));
     signal(&processes[0], Signal::STOP);
     // Longer than its lease and the skew that the store tolerates.
     std::thread::sleep(Duration::from_secs(4));
+    let deadline = Instant::now() + TIMEOUT;
+    // The number of requests after a change of ownership is not limited, because a process that joins
+    // again gets hosts back.
+    while check_ownership(&practice, usize::MAX) == 0 {
+        assert!(Instant::now() < deadline, "the second process takes no hosts over");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let resumed_at = practice.web.log().last().expect("the other process sends requests").start;
     signal(&processes[0], Signal::CONT);
     fleet.finish(processes);
     practice.check(&fleet.records());
+    // The process joins again and may then get hosts back, but not before two surveys, which take a second.
+    let log = practice.web.log();
+    let connections = processes_of_connections(&log);
+    let is_early = |start: Duration| start > resumed_at && start < resumed_at + Duration::from_secs(1);
+    let is_first = |connection: &u64| connections.get(connection).is_some_and(|process| process == "1");
+    let early = log.iter().filter(|seen| is_early(seen.start) && is_first(&seen.connection)).count();
     // A worker thread that was stopped between its check of the lease and its request may still send that request.
-    check_ownership(&practice, std::thread::available_parallelism().map_or(1, usize::from));
+    let tolerated = std::thread::available_parallelism().map_or(1, usize::from);
+    assert!(early <= tolerated, "{early} requests without a lease");
 }
 
 #[test]
