@@ -115,6 +115,43 @@ fn a_silent_response_ends_if_its_slot_is_needed() {
 }
 
 #[test]
+fn a_request_that_is_still_being_sent_does_not_end_if_its_slot_is_needed() {
+    let limits = Limits::default();
+    limits.slow_response_quota.set_silent(1);
+    let mut conn = Conn::plain(Arc::new(limits), at(0));
+    conn.request(REQUEST.to_vec(), at(60_000), at(0));
+    assert!(matches!(conn.step(), Step::Write(_)));
+    conn.wrote(1, at(0));
+    assert_eq!(conn.deadline(), at(20_000), "no check of the slot precedes the idle timeout");
+    // It is checked once it is sent.
+    write_all(&mut conn, at(8_000));
+    assert_eq!(conn.deadline(), at(13_000));
+}
+
+#[test]
+fn the_first_check_of_a_body_is_not_postponed_by_a_slow_head() {
+    let mut conn = Conn::plain(Arc::new(Limits::default()), at(0));
+    conn.request(REQUEST.to_vec(), at(60_000), at(0));
+    write_all(&mut conn, at(0));
+    for second in 5..15 {
+        assert_eq!(conn.deadline(), at(second * 1_000));
+        conn.expire(at(second * 1_000), &mut Recorder::default());
+    }
+    conn.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", at(14_500), &mut Recorder::default());
+    assert_eq!(conn.deadline(), at(19_500));
+}
+
+#[test]
+fn a_closed_response_counts_for_both_quotas() {
+    let quota = Limits::default().slow_response_quota;
+    let long = Duration::from_secs(10);
+    quota.set(2, Duration::from_secs(1));
+    quota.set_silent(2);
+    assert!(quota.take(long) && quota.take_silent(long));
+    assert!(!quota.take(long) && !quota.take_silent(long), "two slots were needed");
+}
+
+#[test]
 fn a_response_that_stalls_ends_if_its_slot_is_needed() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
     for (received, kind, truncated) in

@@ -49,18 +49,29 @@ impl SlowResponseQuota {
     }
 
     /// Called for a slow response whose first byte arrived `age` ago. Returns whether it must be closed. If so,
-    /// decrements the number.
+    /// decrements the number, and that of silent responses: each closed response frees a slot, whatever its kind.
     pub fn take(&self, age: Duration) -> bool {
-        let decrement = |responses: usize| responses.checked_sub(1);
-        self.applies_to(age) && self.0.responses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
+        let is_taken = self.applies_to(age) && decrement(&self.0.responses);
+        if is_taken {
+            decrement(&self.0.silent);
+        }
+        is_taken
     }
 
     /// Called for a request that was sent `age` ago and has no response yet. Returns whether it must be closed. If so,
-    /// decrements the number of silent responses.
+    /// decrements the number of silent responses, and that of slow ones: each closed response frees a slot.
     pub fn take_silent(&self, age: Duration) -> bool {
-        let decrement = |responses: usize| responses.checked_sub(1);
-        age >= SILENT_AFTER && self.0.silent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_ok()
+        let is_taken = age >= SILENT_AFTER && decrement(&self.0.silent);
+        if is_taken {
+            decrement(&self.0.responses);
+        }
+        is_taken
     }
+}
+
+/// Decrements a number of responses to close. Returns false if it is 0.
+fn decrement(responses: &AtomicUsize) -> bool {
+    responses.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| number.checked_sub(1)).is_ok()
 }
 
 /// All quotas are equal: a quota is state of a running crawl, and must not make two [`Limits`] differ.

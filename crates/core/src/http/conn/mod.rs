@@ -561,9 +561,10 @@ impl Conn {
         }
     }
 
-    /// When the next slot check is due.
+    /// When the next slot check is due. A request that is still being sent is not checked: its server cannot respond yet,
+    /// and a request that must not be repeated would be lost.
     fn slot_check(&self) -> Time {
-        self.deadlines.slot_check(self.slot_check_delay)
+        if self.is_sending { Time::NEVER } else { self.deadlines.slot_check(self.slot_check_delay) }
     }
 
     /// Applies timeouts. Does nothing before the deadline.

@@ -164,6 +164,8 @@ impl Conn {
         };
         self.may_reuse = plan.may_reuse;
         self.phase = Phase::Body(plan.framing);
+        // The body has made progress with its head, so the checks of the head do not postpone its first check.
+        self.slot_check_delay = 0;
         self.deadlines.restart(now);
         let want = receiver.head(head, now);
         self.body_limit = if let Want::UpTo(limit) = want { NonZeroU64::new(limit.max(1)) } else { None };

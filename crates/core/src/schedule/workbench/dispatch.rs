@@ -37,7 +37,7 @@ impl Workbench {
             }
             self.admit_unproven(now);
             if is_held {
-                self.rules.limits.slow_response_quota.clear();
+                self.keep_slow_responses();
                 return Next::Wait(Time::NEVER);
             }
             if now >= self.next_start {
@@ -50,7 +50,7 @@ impl Workbench {
                 let due = if self.queues.has_unproven() {
                     due.min(self.close_slow_responses(now))
                 } else {
-                    self.rules.limits.slow_response_quota.clear();
+                    self.keep_slow_responses();
                     due
                 };
                 return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });

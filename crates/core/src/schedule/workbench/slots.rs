@@ -135,7 +135,7 @@ impl Workbench {
     pub(super) fn close_slow_responses(&mut self, now: Time) -> Time {
         let has_unproven = self.queues.has_unproven();
         if self.queues.has_no_ready_lane() && !has_unproven {
-            self.rules.limits.slow_response_quota.clear();
+            self.keep_slow_responses();
             return Time::NEVER;
         }
         if now < self.next_slot_count {
@@ -174,6 +174,13 @@ impl Workbench {
             None => self.rules.limits.slow_response_quota.clear(),
         }
         self.next_slot_count
+    }
+
+    /// Called if no lane waits for a slot: responses stay open even if they are slow, and the usual number of slots may
+    /// be reserved.
+    pub(super) fn keep_slow_responses(&mut self) {
+        self.rules.limits.slow_response_quota.clear();
+        self.max_reserve = self.concurrency / SLOTS_PER_RESERVED;
     }
 
     /// Makes the crowded lanes ready if enough slots are free.

@@ -127,6 +127,7 @@ impl Workbench {
     /// Lowers the number of concurrent requests, because the system lacks resources for more.
     pub fn limit_concurrency(&mut self, concurrency: usize) {
         self.concurrency = self.concurrency.min(concurrency.max(1));
+        self.keep_slow_responses();
     }
 }
 
