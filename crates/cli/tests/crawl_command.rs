@@ -355,6 +355,8 @@ fn invalid_file_names_are_reported_before_the_crawl() {
     }
     let (code, stderr) = crawl("--csv", "none/pages.csv".as_ref());
     assert!(code == Some(1) && stderr.contains("there is no folder none"), "{stderr}");
+    let (code, stderr) = crawl("--csv", ".".as_ref());
+    assert!(code == Some(1) && stderr.contains("it is a folder; name a file"), "{stderr}");
     assert_eq!(web.requests(), 0);
 }
 

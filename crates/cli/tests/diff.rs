@@ -97,13 +97,19 @@ fn the_last_two_rounds_are_compared() {
     let crawl = ["crawl", &root, "-d", "d.crawl", "-q", "--max-tries", "1"];
     assert_eq!(argiope(folder.path(), &crawl).status.code(), Some(0));
     // With a single round there is nothing to compare with, so the command could never exit with 3.
-    for directory in ["d.crawl", "other.crawl"] {
+    std::fs::create_dir(folder.path().join("empty.crawl")).expect("a folder");
+    for directory in ["d.crawl", "other.crawl", "empty.crawl"] {
         let single = ["crawl", &root, "-d", directory, "--fail-on", "new-broken"];
         let output = argiope(folder.path(), &single);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(text(&output.stderr).contains("there is none; add --recrawl"), "{output:?}");
     }
     assert!(!folder.path().join("other.crawl").exists(), "a usage error creates no directory");
+    std::fs::remove_dir(folder.path().join("empty.crawl")).expect("a usage error writes no file");
+    let fresh = ["crawl", &root, "-d", "d.crawl", "--fresh", "--fail-on", "new-broken"];
+    let output = argiope(folder.path(), &fresh);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("give --recrawl instead of --fresh"), "{output:?}");
     let once = argiope(folder.path(), &["diff", "d.crawl"]);
     assert_eq!(once.status.code(), Some(2));
     assert!(text(&once.stderr).contains("d.crawl has been crawled once"), "{once:?}");

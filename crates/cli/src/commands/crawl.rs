@@ -53,7 +53,12 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         let why = "--fresh removes the earlier crawl, and --recrawl compares with it; give one of them";
         return Err(UsageError(why.to_owned()));
     }
-    if needs_earlier_round(settings) && (config.fresh || !directory.exists()) {
+    if needs_earlier_round(settings) && config.fresh {
+        let why = "--fresh removes the earlier round, with which --fail-on new-broken compares; \
+                   give --recrawl instead of --fresh";
+        return Err(UsageError(why.to_owned()));
+    }
+    if needs_earlier_round(settings) && !directory.join("crawl.json").exists() {
         return Err(UsageError(NO_EARLIER_ROUND.to_owned()));
     }
     if is_stdout(&io.csv) && is_stdout(&config.jsonl) {
@@ -64,6 +69,10 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         let folder = csv.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
             let why = format!("{} cannot be written: there is no folder {}", csv.display(), folder.display());
+            return Ok(fail(settings.messages, &why));
+        }
+        if csv.is_dir() {
+            let why = format!("{} cannot be written: it is a folder; name a file", csv.display());
             return Ok(fail(settings.messages, &why));
         }
     }

@@ -9,7 +9,7 @@ use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;
 
-use super::crawl::{CrawlParts, NO_EARLIER_ROUND, crawl, fail, fail_with, first_line, needs_earlier_round};
+use super::crawl::{CrawlParts, crawl, fail, fail_with, first_line, needs_earlier_round};
 use super::crawl_control::SharedFleet;
 use super::record_stream::RecordStream;
 use crate::flags::config_file::UsageError;
@@ -50,13 +50,12 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
 fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let CommandSettings { crawl: config, io, messages } = settings;
     let messages = *messages;
-    for (is_set, flag) in [(io.csv.is_some(), "--csv"), (config.warc, "--warc")] {
+    for (is_set, flag) in
+        [(io.csv.is_some(), "--csv"), (config.warc, "--warc"), (needs_earlier_round(settings), "--fail-on new-broken")]
+    {
         if is_set {
             return Err(UsageError(format!("{flag} is not supported by demo, which keeps no crawl directory")));
         }
-    }
-    if needs_earlier_round(settings) {
-        return Err(UsageError(NO_EARLIER_ROUND.to_owned()));
     }
     let rules = settings.rules(ProgramSettings::default())?;
     let output = match config.jsonl.as_deref().map(RecordStream::open).transpose() {

@@ -489,11 +489,15 @@ fn push_escaped(out: &mut String, text: &str) {
     }
 }
 
-/// Where to put a backslash if Markdown would parse a line of text as a heading, a list, a rule or a quote.
+/// Where to put a backslash if Markdown would parse a line of text as a heading, a list, a rule, a quote or a listing.
 fn block_mark(line: &str) -> Option<usize> {
     let is_end = |rest: &str| rest.is_empty() || rest.starts_with(' ');
     let after = |mark: &str| line.strip_prefix(mark).is_some_and(is_end);
-    if line.starts_with('>') || after("-") || after("+") || line.starts_with("---") || line.starts_with("===") {
+    // A line of these characters makes the text above it a heading.
+    let is_underline =
+        !line.is_empty() && (line.bytes().all(|byte| byte == b'=') || line.bytes().all(|byte| byte == b'-'));
+    let begins = |mark: &str| line.starts_with(mark);
+    if begins(">") || after("-") || after("+") || begins("---") || begins("===") || begins("~~~") || is_underline {
         return Some(0);
     }
     // An ordered list has up to nine digits. A backslash before a digit would be text, so it goes before the next mark.
@@ -539,6 +543,12 @@ mod tests {
         let page = Document::parse(html);
         let removed = vec![false; page.len()];
         render(&page, &[page.root().node], &removed, None, Format::Markdown)
+    }
+
+    #[test]
+    fn lines_that_look_like_a_listing_or_an_underline_are_escaped() {
+        assert_eq!(markdown("<p>~~~<p>~~~ text<p>~~"), "\\~~~\n\n\\~~~ text\n\n~~\n");
+        assert_eq!(markdown("<p>a<br>==<p>b<br>--"), "a  \n\\==\n\nb  \n\\--\n");
     }
 
     #[test]

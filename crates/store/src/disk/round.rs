@@ -265,8 +265,9 @@ impl DiskFrontier {
                     if error.concerns_host() {
                         unreachable.insert(lane);
                     }
-                    // What `Visit::is_fetched_page` said: the host was contacted for this link, now or before it
-                    // stopped responding. A link whose host name does not exist has no total time.
+                    // As `Visit::is_fetched_page`: the host was contacted for this link, now or before it stopped
+                    // responding. A link whose host name does not exist has no total time. One exception: a link that
+                    // was contacted, and whose last attempt then failed before a connection, is not recognised.
                     let is_fetched = record.ms.total.is_some() || (error.is_given_up() && record.tries > 0);
                     if is_fetched && line.starts_with(PAGE) {
                         fetched_failures.insert(link);

@@ -200,7 +200,7 @@ impl Workbench {
 
     /// Removes the lane with the longest wait from the workbench. Returns its links, and when it may start again. Does
     /// nothing if memory has room for another lane, if `concurrency` allows no further request, if a lane in memory can
-    /// start one, or if the wait is shorter than [`PARK_AFTER`].
+    /// start one, or if the wait is shorter than `PARK_AFTER`.
     pub fn park_lane(&mut self, now: Time) -> Option<(LaneId, Time, Vec<Link>)> {
         if self.lanes.len() < self.evictable.max_lanes || !self.is_short_of_lanes() {
             return None;
