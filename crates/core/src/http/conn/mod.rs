@@ -561,12 +561,6 @@ impl Conn {
         }
     }
 
-    /// When the next slot check is due. A request that is still being sent is not checked: its server cannot respond yet,
-    /// and a request that must not be repeated would be lost.
-    fn slot_check(&self) -> Time {
-        if self.is_sending { Time::NEVER } else { self.deadlines.slot_check(self.slot_check_delay) }
-    }
-
     /// Applies timeouts. Does nothing before the deadline.
     pub fn expire(&mut self, now: Time, _receiver: &mut dyn Receiver) {
         if now < self.deadline() {

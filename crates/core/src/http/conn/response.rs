@@ -406,6 +406,12 @@ impl Conn {
         self.stop(Some(fault.unwrap_or(failure)), None);
     }
 
+    /// When the next slot check is due. A request that is still being sent is not checked: its server cannot respond yet,
+    /// and a request that must not be repeated would be lost.
+    pub(super) fn slot_check(&self) -> Time {
+        if self.is_sending { Time::NEVER } else { self.deadlines.slot_check(self.slot_check_delay) }
+    }
+
     /// Ends the exchange if it is silent or slow and other requests wait for its slot.
     pub(super) fn check_slot(&mut self, now: Time) {
         self.slot_check_delay = self.deadlines.slot_check_delay(now);
