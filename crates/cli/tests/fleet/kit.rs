@@ -149,25 +149,49 @@ pub fn check_ownership(practice: &GraphWeb, tolerated: usize) -> usize {
             by_host.entry(seen.host).or_default().push((seen.start, process.clone()));
         }
     }
-    // Host and process of each request between two requests of another process that follow each other closely.
     let (mut changes, mut intruders) = (0, Vec::new());
     for (host, mut requests) in by_host {
         requests.sort();
-        // The process that sends requests now, since when, and the process before it.
-        let (mut owner, mut since, mut owner_before) = ("", Duration::ZERO, "");
-        for (start, process) in &requests {
-            if process == owner {
-                continue;
-            }
-            changes += usize::from(!owner.is_empty());
-            if process == owner_before && *start - since < MIN_OWNERSHIP {
-                intruders.push((host.clone(), owner.to_owned()));
-            }
-            (owner_before, owner, since) = (owner, process, *start);
-        }
+        let (changes_of_host, intruders_of_host) = ownership_changes(&requests);
+        changes += changes_of_host;
+        intruders.extend(intruders_of_host.into_iter().map(|process| (host.clone(), process)));
     }
     assert!(intruders.len() <= tolerated, "requests to hosts of another process: {intruders:?}");
     changes
+}
+
+/// How often the process that sends requests to a host changes, and the processes whose requests lie between two requests
+/// of another process that follow each other within [`MIN_OWNERSHIP`]. `requests` are sorted by time.
+fn ownership_changes(requests: &[(Duration, String)]) -> (usize, Vec<String>) {
+    let (mut changes, mut intruders) = (0, Vec::new());
+    // The process that sends requests now, since when, and the process before it.
+    let (mut owner, mut since, mut owner_before) = ("", Duration::ZERO, "");
+    for (start, process) in requests {
+        if process == owner {
+            continue;
+        }
+        changes += usize::from(!owner.is_empty());
+        if process == owner_before && *start - since < MIN_OWNERSHIP {
+            intruders.push(owner.to_owned());
+        }
+        (owner_before, owner, since) = (owner, process, *start);
+    }
+    (changes, intruders)
+}
+
+#[test]
+fn a_request_without_a_lease_is_found_between_requests_of_the_owner() {
+    let of = |requests: &[(u64, &str)]| {
+        let requests: Vec<_> =
+            requests.iter().map(|(start, process)| (Duration::from_millis(*start), (*process).to_owned())).collect();
+        ownership_changes(&requests)
+    };
+    // The second process takes the host over, and releases it again after a second.
+    assert_eq!(of(&[(0, "1"), (2_000, "2"), (2_900, "2"), (3_000, "1")]), (2, Vec::new()));
+    // The first process sends one more request while the second one owns the host.
+    assert_eq!(of(&[(0, "1"), (2_000, "2"), (2_500, "1"), (2_550, "2")]), (3, vec!["1".to_owned()]));
+    // The request of the first process is delayed until just after the second one has begun.
+    assert_eq!(of(&[(1_950, "1"), (2_000, "2"), (2_010, "1")]), (2, vec!["2".to_owned()]));
 }
 
 /// A web with missing pages and redirects, and with this number of pages on each host.
