@@ -8,8 +8,10 @@ use crate::document::{Document, Element, names};
 
 /// Maximum bytes of JSON-LD read per page; further blocks are skipped.
 const MAX_JSON_LD: usize = 4 << 20;
-/// Maximum number of microdata properties, those of nested items included.
-const MAX_MICRODATA: usize = 10_000;
+/// Maximum bytes of microdata values read per page. A value counts once for each name of its property.
+const MAX_MICRODATA: usize = 4 << 20;
+/// Bytes that a microdata value counts beside its text: about what its place in an object takes.
+const MICRODATA_VALUE: usize = 256;
 /// Maximum nesting of microdata items.
 const MAX_NESTING: usize = 32;
 /// Maximum number of values that one path visits.
@@ -45,18 +47,12 @@ impl Document {
     }
 
     /// The top-level microdata items: `{"@type": ..., property: value}`. A property with several values is an array.
+    /// Values beyond a fixed number of bytes are left out.
     pub fn microdata(&self) -> Vec<Value> {
-        let mut left = MAX_MICRODATA;
+        let mut reader = MicrodataReader { left: MAX_MICRODATA };
         let is_item = |element: &Element<'_>| element.raw_attribute("itemscope").is_some();
         let top_items = self.elements().filter(is_item).filter(|item| item.raw_attribute("itemprop").is_none());
-        let mut items = Vec::new();
-        for item in top_items {
-            if left == 0 {
-                break;
-            }
-            items.push(microdata_item(item, &mut left, 0));
-        }
-        items
+        top_items.map_while(|item| reader.item(item, 0)).collect()
     }
 }
 
@@ -104,47 +100,86 @@ fn parse_lenient(text: &str) -> Option<Value> {
     serde_json::from_str(&cleaned).ok()
 }
 
-/// A microdata item with its properties. `left` is the number of properties that may still be read.
-fn microdata_item(item: Element<'_>, left: &mut usize, depth: usize) -> Value {
-    let mut properties = Map::new();
-    if let Some(kind) = item.attribute("itemtype") {
-        properties.insert("@type".into(), Value::String(kind.split_ascii_whitespace().next().unwrap_or("").to_owned()));
-    }
-    let mut next = item.node + 1;
-    let end = item.end();
-    while next < end && *left > 0 {
-        let element = item.document.element(next);
-        next += 1;
-        let property = element.attribute("itemprop");
-        let is_item = element.raw_attribute("itemscope").is_some();
-        if is_item {
-            // The properties within this item belong to it.
-            next = element.end().max(next);
-        }
-        let Some(property) = property else { continue };
-        *left -= 1;
-        let value = if !is_item {
-            microdata_value(element)
-        } else if depth < MAX_NESTING {
-            microdata_item(element, left, depth + 1)
-        } else {
-            continue;
-        };
-        for name in property.split_ascii_whitespace() {
-            match properties.get_mut(name) {
-                None => {
-                    properties.insert(name.to_owned(), value.clone());
-                }
-                Some(Value::Array(values)) => values.push(value.clone()),
-                Some(first) => *first = Value::Array(vec![first.take(), value.clone()]),
+/// Reads microdata items within the limit of a page.
+///
+/// The items within an item have its number of names as copies, so each level of nesting can multiply what the level
+/// below it holds. Every copy is charged for before it is made.
+struct MicrodataReader {
+    /// Bytes of values that may still be read.
+    left: usize,
+}
+
+impl MicrodataReader {
+    /// An item with its properties; `None` if the limit is reached before it.
+    fn item(&mut self, item: Element<'_>, depth: usize) -> Option<Value> {
+        let kind = item.attribute("itemtype");
+        let kind = kind.map(|kind| kind.split_ascii_whitespace().next().unwrap_or("").to_owned());
+        self.charge(MICRODATA_VALUE + kind.as_ref().map_or(0, String::len))?;
+        let mut properties = Map::new();
+        properties.extend(kind.map(|kind| ("@type".to_owned(), Value::String(kind))));
+        let mut next = item.node + 1;
+        while next < item.end() {
+            let element = item.document.element(next);
+            next += 1;
+            if element.raw_attribute("itemscope").is_some() {
+                // The properties within this item belong to it.
+                next = element.end().max(next);
+            }
+            if self.property(element, &mut properties, depth).is_none() {
+                break;
             }
         }
+        Some(Value::Object(properties))
     }
-    Value::Object(properties)
+
+    /// Adds the value of this element under each name that it has in `itemprop`; `None` if the limit is reached.
+    fn property(&mut self, element: Element<'_>, properties: &mut Map<String, Value>, depth: usize) -> Option<()> {
+        let Some(names) = element.attribute("itemprop") else { return Some(()) };
+        let mut names = names.split_ascii_whitespace().peekable();
+        let is_item = element.raw_attribute("itemscope").is_some();
+        if names.peek().is_none() || is_item && depth >= MAX_NESTING {
+            return Some(());
+        }
+        let before = self.left;
+        let value = if is_item { self.item(element, depth + 1)? } else { self.text_value(element)? };
+        let cost = before - self.left;
+        while let Some(name) = names.next() {
+            if names.peek().is_none() {
+                add_value(properties, name, value);
+                break;
+            }
+            self.charge(cost)?;
+            add_value(properties, name, value.clone());
+        }
+        Some(())
+    }
+
+    fn text_value(&mut self, element: Element<'_>) -> Option<Value> {
+        let value = microdata_value(element);
+        self.charge(MICRODATA_VALUE + value.len())?;
+        Some(Value::String(value))
+    }
+
+    fn charge(&mut self, bytes: usize) -> Option<()> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.unwrap_or(0);
+        left.map(|_| ())
+    }
+}
+
+/// Adds a value of a property. From the second value on, the property is an array.
+fn add_value(properties: &mut Map<String, Value>, name: &str, value: Value) {
+    match properties.get_mut(name) {
+        None => {
+            properties.insert(name.to_owned(), value);
+        }
+        Some(Value::Array(values)) => values.push(value),
+        Some(first) => *first = Value::Array(vec![first.take(), value]),
+    }
 }
 
 /// The value of a microdata property: an attribute that depends on the element, or the text if there is none.
-fn microdata_value(element: Element<'_>) -> Value {
+fn microdata_value(element: Element<'_>) -> String {
     let attribute = |name: &str| element.attribute(name).map(|value| value.trim().to_owned());
     let url = |name: &str| element.url(name).or_else(|| attribute(name));
     let value = match element.name_id() {
@@ -156,7 +191,7 @@ fn microdata_value(element: Element<'_>) -> Value {
         names::TIME => attribute("datetime"),
         _ => attribute("content"),
     };
-    Value::String(value.unwrap_or_else(|| element.text()))
+    value.unwrap_or_else(|| element.text())
 }
 
 /// A path into structured data: `Product.offers.price`, `headline`, `author[1].name`.

@@ -1,6 +1,7 @@
 //! The tree of a parsed page: optional tags, misnested elements, and what selectors find in it.
 
 use argiope_content::{Document, ParseLimits, Selector};
+use serde_json::Value;
 
 fn texts(html: &str, css: &str) -> Vec<String> {
     let page = Document::parse(html);
@@ -150,6 +151,37 @@ fn hostile_pages_cost_bounded_work() {
     let page = Document::parse_within(long, &ParseLimits { max_bytes: 1 << 20, max_nodes: 1000 });
     assert_eq!(page.truncated(), Some("the page is longer than what is parsed"));
     assert_eq!(page.root().text().len(), 1 << 20);
+}
+
+#[test]
+fn microdata_items_with_several_names_do_not_multiply_without_limit() {
+    let page = |levels: usize, names: &str| {
+        let nested = format!("<div itemscope itemprop='{names}'>").repeat(levels);
+        Document::parse(format!("<div itemscope>{nested}<b itemprop=name>x</b>"))
+    };
+    // Each level doubles the copies of the level below it.
+    assert_eq!(strings(&page(4, "a b").microdata()), 16);
+    let counts = [10, 20, 30].map(|levels| strings(&page(levels, "a b").microdata()));
+    assert!(counts.iter().all(|count| *count <= 16_384), "{counts:?}");
+    assert!(strings(&page(8, "a b c d e f g h").microdata()) <= 16_384);
+}
+
+#[test]
+fn nested_microdata_values_repeat_the_text_of_a_page_a_bounded_number_of_times() {
+    let nested = "<span itemprop=a>".repeat(2000);
+    let page = Document::parse(format!("<div itemscope>{nested}{}", "text ".repeat(20_000)));
+    let bytes = Value::from(page.microdata()).to_string().len();
+    assert!((100_000..5_000_000).contains(&bytes), "{bytes} bytes");
+}
+
+/// The number of strings in these values.
+fn strings(values: &[Value]) -> usize {
+    let count = |value: &Value| match value {
+        Value::Array(values) => strings(values),
+        Value::Object(object) => object.values().map(|value| strings(std::slice::from_ref(value))).sum(),
+        other => usize::from(other.is_string()),
+    };
+    values.iter().map(count).sum()
 }
 
 #[test]
