@@ -11,6 +11,7 @@ mod limits_doc;
 pub mod outcome;
 pub mod output;
 pub mod page;
+pub mod page_budget;
 pub mod rules;
 pub mod schedule;
 pub mod status;

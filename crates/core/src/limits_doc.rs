@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::http::conn::{Limits, MAX_DRAIN, MAX_INTERMEDIATES, MAX_PROXY_HEAD, ZSTD_WINDOW_LOG};
 use crate::http::{cookies, fetch};
 use crate::page::{examine, follow, robots, sitemap};
+use crate::page_budget;
 use crate::rules;
 use crate::rules::Config;
 use crate::schedule::{keeper, lane, retry, workbench};
@@ -60,6 +61,12 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("title", bytes(examine::MAX_TITLE as u64)),
         ("heading, description, OpenGraph title: each", bytes(examine::MAX_TITLE as u64)),
         ("nesting of SVG and MathML that is followed", examine::MAX_FOREIGN_DEPTH.to_string()),
+        ("steps for each byte of a page", page_budget::STEPS_PER_BYTE.to_string()),
+        ("steps of a page, at least", page_budget::MIN_STEPS.to_string()),
+        ("steps of a page, at most", page_budget::MAX_STEPS.to_string()),
+        ("memory for each byte of a page", bytes(page_budget::MEMORY_PER_BYTE)),
+        ("memory of a page, at least", bytes(page_budget::MIN_MEMORY)),
+        ("memory of a page, at most", bytes(page_budget::MAX_MEMORY)),
         ("robots.txt", bytes(robots::MAX_ROBOTS_BYTES as u64)),
         ("one line of it", bytes(robots::MAX_LINE as u64)),
         ("redirects of robots.txt", workbench::ROBOTS_REDIRECTS.to_string()),
