@@ -41,6 +41,8 @@ pub struct Site {
     pub(crate) tls: Option<CertificateKind>,
     /// Whether clients can resume TLS sessions.
     pub(crate) allows_resumption: bool,
+    /// Whether TLS clients must present a certificate.
+    pub(crate) requires_client_certificate: bool,
     pub(crate) http2: Option<Http2>,
     /// Names in the certificate, besides the address.
     pub(crate) names: Vec<String>,
@@ -80,6 +82,7 @@ impl Site {
             address,
             tls,
             allows_resumption: true,
+            requires_client_certificate: false,
             http2: None,
             names: Vec::new(),
             pages: HashMap::new(),
@@ -139,6 +142,12 @@ impl Site {
     /// Never resumes TLS sessions.
     pub fn without_resumption(mut self) -> Site {
         self.allows_resumption = false;
+        self
+    }
+
+    /// Refuses TLS clients without a certificate. Any certificate is accepted.
+    pub fn requiring_client_certificate(mut self) -> Site {
+        self.requires_client_certificate = true;
         self
     }
 

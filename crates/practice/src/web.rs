@@ -91,9 +91,7 @@ impl PracticeWeb {
         };
         let open = |site: Site| -> io::Result<OpenSite> {
             let tls = match site.tls {
-                Some(kind) => {
-                    Some(SiteTls::new(&authority, kind, site.names.clone(), site.allows_resumption, site.http2)?)
-                }
+                Some(kind) => Some(SiteTls::new(&authority, kind, &site)?),
                 None => None,
             };
             Ok(OpenSite {

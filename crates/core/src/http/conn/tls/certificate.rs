@@ -1,6 +1,6 @@
 //! [`CertificateSummary`]: subject, issuer, names and validity of a certificate, for messages and display.
 //!
-//! Invariant: whether a certificate is accepted does not depend on this module. Fields that cannot be parsed are
+//! Invariant: whether a server's certificate is accepted does not depend on this module. Fields that cannot be parsed are
 //! absent.
 //!
 //! The parser is written by hand, because x509-parser would add a dozen crates (nom, asn1-rs, der-parser, oid-registry,
@@ -62,6 +62,14 @@ fn parts(certificate: &[u8]) -> Option<Parts<'_>> {
 /// True if issuer and subject of a certificate are the same.
 pub(super) fn is_self_issued(certificate: &[u8]) -> bool {
     parts(certificate).is_some_and(|parts| parts.issuer == parts.subject)
+}
+
+/// Whether a certificate, of any version, is for this public key (a SubjectPublicKeyInfo); `None` if it is not a
+/// certificate.
+pub(super) fn is_for_key(certificate: &[u8], public_key: &[u8]) -> Option<bool> {
+    let (_, own_key, _) = element(parts(certificate)?.rest)?;
+    let (_, public_key, _) = element(public_key)?;
+    Some(own_key == public_key)
 }
 
 impl CertificateSummary {

@@ -12,9 +12,10 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, Error, RootCertStore};
+use rustls::{ClientConfig, RootCertStore};
 
 use super::TlsConfig;
+use super::certificate::is_for_key;
 use super::sessions::SessionCache;
 use super::verify::Verifier;
 
@@ -55,16 +56,22 @@ impl ClientIdentity {
                 error => format!("it is not PEM: {error}"),
             })
         })?;
-        let chain = chain.into_iter().map(CertificateDer::from).collect();
-        match CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()) {
-            Ok(certified) => Ok(Self(Arc::new(SingleCertAndKey::from(certified)))),
-            Err(Error::InconsistentKeys(_)) => {
-                Err(ClientIdentityError::Key("it is not the key of that certificate".to_owned()))
-            }
-            Err(Error::InvalidCertificate(_)) => Err(ClientIdentityError::Certificate(
+        let key = aws_lc_rs::default_provider()
+            .key_provider
+            .load_private_key(key)
+            .map_err(|error| ClientIdentityError::Key(format!("it holds no key that can be used: {error}")))?;
+        // Not `CertifiedKey::from_der`, which refuses certificates of version 1. Servers that issued them accept them.
+        let is_own_key = key.public_key().zip(chain.first()).map(|(key, own)| is_for_key(own, &key));
+        match is_own_key {
+            Some(None) => Err(ClientIdentityError::Certificate(
                 "it holds something that is not an X.509 certificate of version 3".to_owned(),
             )),
-            Err(error) => Err(ClientIdentityError::Key(format!("it holds no key that can be used: {error}"))),
+            Some(Some(false)) => Err(ClientIdentityError::Key("it is not the key of that certificate".to_owned())),
+            // `None`: the kind of key does not tell its public half. The server decides.
+            Some(Some(true)) | None => {
+                let chain = chain.into_iter().map(CertificateDer::from).collect();
+                Ok(Self(Arc::new(SingleCertAndKey::from(CertifiedKey::new(chain, key)))))
+            }
         }
     }
 }
