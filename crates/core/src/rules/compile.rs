@@ -76,9 +76,10 @@ impl Config {
         // There may be very many roots, so their origins are stored only if they are needed.
         let has_secrets = !headers.is_empty() || self.cert.is_some();
         // Only the preferred URL of a root counts: a password for https must not be sent over the http fallback.
-        let preferred = roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
+        let named_roots = program.named_roots.as_deref().unwrap_or(&roots);
+        let preferred = named_roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
         let root_origins = preferred.map(Url::origin).collect();
-        let root_hosts = roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
+        let root_hosts = named_roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
         let resolve_hosts = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
         let mut named_hosts = HashSet::new();
         // With `allow_private` the set is not needed.

@@ -227,6 +227,9 @@ pub struct ProgramSettings {
     /// The roots to crawl in place of those of the settings; `None` for those of the settings. The roots of the settings
     /// still determine the scope, and which hosts get headers and may be on a private network.
     pub roots: Option<Vec<Root>>,
+    /// The roots that the user of this process has named, if others have chosen those of the settings. Only these get
+    /// headers, logins and client certificates, and only these may be on a private network.
+    pub named_roots: Option<Vec<Root>>,
     /// See [`RuleValues::link_filter`].
     pub link_filter: Option<Arc<dyn LinkFilter>>,
     /// See [`RuleValues::request_hook`].

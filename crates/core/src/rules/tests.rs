@@ -395,3 +395,31 @@ fn settings_can_be_written_and_read_back_without_secrets() {
     let back: Config = serde_json::from_str(&text).unwrap();
     assert_eq!(back, Config { user: None, header: Vec::new(), ..config });
 }
+
+#[test]
+fn only_named_roots_get_secrets_and_may_be_private() {
+    let config = Config {
+        roots: vec!["http://planted.example/".into(), "http://10.0.0.1/".into(), "https://named.example/".into()],
+        header: vec!["X-Key: secret".parse().unwrap()],
+        cert: Some("cert.pem".into()),
+        key: Some("key.pem".into()),
+        ..Config::default()
+    };
+    let compile = |named: Option<&[&str]>| {
+        let parse = |root: &&str| super::Root::parse(root, 4_096).unwrap();
+        let named_roots = named.map(|roots| roots.iter().map(parse).collect());
+        let program = super::ProgramSettings { named_roots, ..Default::default() };
+        config.compile_in(super::Environment::default(), program).unwrap()
+    };
+    let url = |text| Url::parse(text).unwrap();
+    let (planted, named) = (url("http://planted.example/"), url("https://named.example/"));
+    let rules = compile(Some(&["https://named.example/"]));
+    assert!(rules.headers_for(&planted).is_empty() && !rules.sends_client_certificate_to(&planted));
+    assert!(!rules.headers_for(&named).is_empty() && rules.sends_client_certificate_to(&named));
+    assert!(!rules.allows_private("10.0.0.1", 80) && rules.allows_private("named.example", 443));
+    assert_eq!(rules.roots.len(), 3, "all are crawled");
+    let rules = compile(Some(&[]));
+    assert!(rules.headers_for(&named).is_empty());
+    let rules = compile(None);
+    assert!(!rules.headers_for(&planted).is_empty() && rules.allows_private("10.0.0.1", 80));
+}
