@@ -50,7 +50,9 @@ pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
 pub use argiope_core::schedule::keeper::End;
 pub use argiope_core::visit::{Facts, PageFindings, Timings};
-pub use argiope_core::{BadUrl, ErrorKind, FailedPart, Failure, Frontier, Link, LinkKind, Outcome, Truncated, Url};
+pub use argiope_core::{
+    BadUrl, ErrorKind, FailedPart, Failure, Frontier, Link, LinkKind, Outcome, TlsFault, Truncated, Url,
+};
 pub use argiope_runtime::Error;
 pub use argiope_runtime::keeper_thread::MemoryFrontier;
 pub use argiope_runtime::keeper_thread::Summary;

@@ -96,7 +96,8 @@ fn without_flags(mut text: &str, out: &mut String) {
             out.push_str(&flag.replace('-', "_"));
             out.push('`');
         }
-        text = rest;
+        // The library has no short flags.
+        text = rest.strip_prefix(" (-k)").unwrap_or(rest);
     }
     out.push_str(text);
 }
@@ -111,6 +112,7 @@ mod tests {
             ("longer than --max-url", "longer than `max_url`"),
             ("`argiope export d --format jsonl` gives all", "`argiope export d --format jsonl` gives all"),
             ("give it with --user", "give it with `user`"),
+            ("--insecure (-k) skips it", "`insecure` skips it"),
             ("a -- b", "a -- b"),
             ("nothing to change", "nothing to change"),
         ] {

@@ -46,9 +46,8 @@ impl Page {
         // the crawl can continue.
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
-        if let Some(failure) = &mut visit.facts.error
-            && let Cow::Owned(message) = reworded(&failure.message)
-        {
+        if let Some(failure) = &mut visit.facts.error {
+            let message = reworded(&failure.advised()).into_owned();
             failure.message = message.into();
         }
         Self { visit, bytes, headers, document: OnceLock::new() }

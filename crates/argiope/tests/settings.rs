@@ -1,7 +1,8 @@
 //! No setting is silently ignored, and messages use the names of the library.
 
 use argiope::{Config, Crawl, CrawlBuilder, Pace, RobotsPolicy, ScopeKind};
-use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
+use argiope::{Outcome, TlsFault};
+use argiope_practice::{CertificateKind, PracticeWeb, Response, RunningWeb, Site};
 
 fn serve(address: &str) -> (RunningWeb, String) {
     let site = Site::http(address).expect("a loopback address").page("/", Response::links(["/a"]));
@@ -97,4 +98,18 @@ fn messages_name_methods_of_the_builder_in_place_of_flags() {
     let refused = private.find(|page| page.url().as_str() == "http://10.0.0.1/").expect("a page");
     let message = refused.error().map(|failure| failure.message.to_string()).unwrap_or_default();
     assert!(message.contains("`allow_private`"), "{message}");
+}
+
+#[test]
+fn a_root_without_a_scheme_fails_with_its_certificate_in_the_words_of_the_library() {
+    let site = Site::https("127.5.1.30:0", CertificateKind::SelfSigned).expect("a loopback address");
+    let root = site.address().to_string();
+    let web = PracticeWeb::new().site(site.page("/", Response::html("x"))).start().expect("the practice web starts");
+    let pages: Vec<_> = Crawl::builder(&root).start_blocking().expect("the crawl starts").collect();
+    let [page] = &pages[..] else { panic!("expected no page over http: {}", pages.len()) };
+    let failure = page.error().expect("a failure").clone();
+    assert_eq!(page.outcome(), Outcome::Failed);
+    assert_eq!(failure.tls, Some(TlsFault::Untrusted));
+    assert!(failure.message.contains("`ca_cert` FILE trusts its authority, `insecure` skips"), "{failure}");
+    assert_eq!(web.requests(), 0);
 }

@@ -20,7 +20,7 @@ pub mod time;
 pub mod visit;
 
 pub use http::race::{Race, RaceStep};
-pub use outcome::{ErrorKind, FailedPart, Failure, Outcome, Truncated};
+pub use outcome::{ErrorKind, FailedPart, Failure, Outcome, TlsFault, Truncated};
 pub use page::follow_list::FollowList;
 pub use page::link::{FoundLink, Link, LinkKind, LinkList};
 pub use page::url::{BadUrl, Origin, Url, UrlRef};

@@ -2,6 +2,7 @@
 //!
 //! Invariant: the names are those of the record format, and scripts rely on them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Defines an enum whose variants have fixed names in records.
@@ -40,7 +41,7 @@ macro_rules! names {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let name = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                let name = <Cow<'de, str>>::deserialize(deserializer)?;
                 Self::from_name(&name).ok_or_else(|| serde::de::Error::custom(format!("unknown name {name:?}")))
             }
         }
@@ -149,6 +150,32 @@ names! {
     }
 }
 
+names! {
+    /// How the TLS handshake failed.
+    #[non_exhaustive]
+    TlsFault {
+        /// What answers does not speak TLS, or has sent nothing when the connection ended.
+        Absent = "absent",
+        /// The certificate does not lead to a trusted authority.
+        Untrusted = "untrusted",
+        /// The certificate is not valid: it has expired, is for another name, or has another fault.
+        Invalid = "invalid",
+        /// The handshake was refused, broke off or took too long, or there is no common version.
+        Handshake = "handshake",
+    }
+}
+
+impl TlsFault {
+    /// What the user can do about it.
+    fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::Untrusted => Some("--ca-cert FILE trusts its authority, --insecure (-k) skips the verification"),
+            Self::Invalid => Some("--ca-cert does not help, --insecure (-k) skips the verification"),
+            Self::Absent | Self::Handshake => None,
+        }
+    }
+}
+
 /// The beginning of the message of URLs whose host stopped responding.
 const HOST_GIVEN_UP: &str = "the host was given up on";
 /// The beginning of the message of URLs whose robots.txt could not be fetched.
@@ -167,6 +194,9 @@ pub struct Failure {
     /// What failed. Records omit it for the request itself.
     #[serde(skip_serializing_if = "FailedPart::is_request")]
     pub part: FailedPart,
+    /// How the TLS handshake failed; `None` if it did not fail, or was not begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFault>,
 }
 
 impl Failure {
@@ -174,15 +204,25 @@ impl Failure {
     pub fn new(kind: ErrorKind, message: impl Into<Box<str>>) -> Self {
         let message = message.into();
         if message.len() <= MAX_MESSAGE {
-            return Self { kind, message, part: FailedPart::Request };
+            return Self { kind, message, part: FailedPart::Request, tls: None };
         }
         let cut = message.get(..message.floor_char_boundary(MAX_MESSAGE)).unwrap_or_default();
-        Self { kind, message: format!("{cut}…").into(), part: FailedPart::Request }
+        Self { kind, message: format!("{cut}…").into(), part: FailedPart::Request, tls: None }
     }
 
-    /// The failure of the other URLs of a host that stopped responding. `why` is the last failure of the host.
-    pub(crate) fn given_up(kind: ErrorKind, why: &str) -> Self {
-        Self { part: FailedPart::Host, ..Self::new(kind, format!("{HOST_GIVEN_UP}: {why}")) }
+    /// The failure of a TLS handshake.
+    #[must_use]
+    pub(crate) fn with_tls(self, fault: TlsFault) -> Self {
+        Self { tls: Some(fault), ..self }
+    }
+
+    /// The failure of the other URLs of a host that stopped responding. `last` is the last failure of the host.
+    pub(crate) fn given_up(last: &Self) -> Self {
+        Self {
+            part: FailedPart::Host,
+            tls: last.tls,
+            ..Self::new(last.kind, format!("{HOST_GIVEN_UP}: {}", last.message))
+        }
     }
 
     /// The failure of all URLs of an origin whose robots.txt could not be fetched. `self` is the failure of that fetch.
@@ -196,6 +236,26 @@ impl Failure {
     pub fn concerns_host(&self) -> bool {
         self.part != FailedPart::Request
             || matches!(self.kind, ErrorKind::DnsServfail | ErrorKind::DnsTimeout | ErrorKind::RobotsUnreachable)
+    }
+
+    /// The message, and what the user can do about the failure.
+    pub fn advised(&self) -> Cow<'_, str> {
+        match self.tls.and_then(TlsFault::advice) {
+            Some(advice) => format!("{}; {advice}", self.message).into(),
+            None => Cow::Borrowed(&self.message),
+        }
+    }
+
+    /// Whether a root without a scheme, whose https URL failed like this, is tried over http: the port is closed, or
+    /// what answers there does not speak TLS. A bad certificate is never a reason for http.
+    pub fn allows_plain_http(&self) -> bool {
+        match (self.tls, self.kind) {
+            (Some(fault), _) => fault == TlsFault::Absent,
+            (None, ErrorKind::ConnectRefused | ErrorKind::ConnectTimeout) => true,
+            // A host that is given up because of its responses has this kind too.
+            (None, ErrorKind::Unreachable) => self.part != FailedPart::Host,
+            _ => false,
+        }
     }
 
     /// Whether the URL failed because its host stopped responding.
@@ -216,10 +276,11 @@ struct StoredFailure {
     kind: ErrorKind,
     message: Box<str>,
     part: Option<FailedPart>,
+    tls: Option<TlsFault>,
 }
 
 impl From<StoredFailure> for Failure {
-    fn from(StoredFailure { kind, message, part }: StoredFailure) -> Self {
+    fn from(StoredFailure { kind, message, part, tls }: StoredFailure) -> Self {
         // Records of older directories have no `part`. There, only the beginning of the message says what failed.
         let part_of_message = || match &*message {
             text if text.starts_with(HOST_GIVEN_UP) => FailedPart::Host,
@@ -229,7 +290,7 @@ impl From<StoredFailure> for Failure {
         let part = part.unwrap_or_else(part_of_message);
         // In older directories, the message about the content of a sitemap begins with this.
         let message = message.strip_prefix("sitemap: ").map(Into::into).unwrap_or(message);
-        Self { kind, message, part }
+        Self { kind, message, part, tls }
     }
 }
 
@@ -252,16 +313,41 @@ mod tests {
         let reset = Failure::new(ErrorKind::Reset, "gone");
         assert_eq!(serde_json::to_string(&reset).expect("JSON"), r#"{"kind":"reset","message":"gone"}"#);
         assert!(!reset.concerns_host() && !reset.is_given_up());
-        let given_up = Failure::given_up(ErrorKind::Reset, "gone");
+        let given_up = Failure::given_up(&reset);
         assert!(given_up.concerns_host() && given_up.is_given_up());
         let robots = reset.clone().of_robots();
         assert!(robots.concerns_host() && !robots.is_given_up());
-        for failure in [reset, given_up, robots] {
+        let certificate = Failure::new(ErrorKind::Tls, "expired").with_tls(TlsFault::Invalid);
+        assert_eq!(
+            serde_json::to_string(&certificate).expect("JSON"),
+            r#"{"kind":"tls","message":"expired","tls":"invalid"}"#
+        );
+        assert!(certificate.advised().contains("expired; --ca-cert") && certificate.advised().contains("-k"));
+        assert_eq!(reset.advised(), "gone");
+        assert_eq!(Failure::given_up(&certificate).tls, certificate.tls);
+        for failure in [reset, given_up, robots, certificate] {
             assert_eq!(read(&serde_json::to_string(&failure).expect("JSON")), failure);
         }
         // The message has no effect if the record says what failed.
         let record = r#"{"kind":"reset","message":"robots.txt could not be fetched: gone","part":"request"}"#;
         assert!(!read(record).concerns_host());
+    }
+
+    #[test]
+    fn only_closed_ports_and_servers_without_tls_allow_plain_http() {
+        let of = |kind, fault: Option<TlsFault>| Failure { tls: fault, ..Failure::new(kind, "why") };
+        for kind in [ErrorKind::ConnectRefused, ErrorKind::ConnectTimeout, ErrorKind::Unreachable] {
+            assert!(of(kind, None).allows_plain_http() && of(kind, None).of_robots().allows_plain_http(), "{kind}");
+            assert!(!of(kind, Some(TlsFault::Handshake)).allows_plain_http(), "{kind}");
+        }
+        for kind in [ErrorKind::Tls, ErrorKind::Reset, ErrorKind::DnsNxdomain, ErrorKind::TimeoutFirstByte] {
+            assert!(!of(kind, None).allows_plain_http(), "{kind}");
+            assert!(of(kind, Some(TlsFault::Absent)).allows_plain_http(), "{kind}");
+        }
+        for fault in [TlsFault::Untrusted, TlsFault::Invalid, TlsFault::Handshake] {
+            assert!(!of(ErrorKind::Tls, Some(fault)).allows_plain_http(), "{fault}");
+        }
+        assert!(!Failure::given_up(&of(ErrorKind::Unreachable, None)).allows_plain_http());
     }
 
     #[test]

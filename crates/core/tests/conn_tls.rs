@@ -12,7 +12,7 @@ mod tls_kit;
 use std::sync::Arc;
 
 use argiope_core::http::conn::{Conn, Step, Trust};
-use argiope_core::{ErrorKind, Truncated};
+use argiope_core::{ErrorKind, TlsFault, Truncated};
 use conn_kit::*;
 use rcgen::{BasicConstraints, IsCa, KeyPair, date_time_ymd};
 use rustls::pki_types::CertificateDer;
@@ -292,11 +292,12 @@ fn other_protocols_and_alerts_are_reported() {
         (b"\x15\x03\x03\x00\x02\x02\x46", "does not support TLS 1.2 or 1.3"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "refused the handshake"),
     ] {
+        let fault = if response.starts_with(b"HTTP") { TlsFault::Absent } else { TlsFault::Handshake };
         let mut conn = connect(&authority.client, "h.example");
         write_all(&mut conn, at(0));
         let end = finish(&mut conn, &[response], After::Close, &mut Recorder::default());
         let failure = end.failure.unwrap();
-        assert_eq!(failure.kind, ErrorKind::Tls);
+        assert_eq!((failure.kind, failure.tls), (ErrorKind::Tls, Some(fault)));
         assert!(failure.message.contains(words), "{}", failure.message);
     }
 }

@@ -57,7 +57,7 @@ impl WebResults {
         let visited = VisitedUrl {
             outcome: facts.outcome,
             status: facts.status,
-            error: facts.error.as_ref().map(|error| (error.kind, error.message.clone())),
+            error: facts.error.as_ref().map(|error| (error.kind, error.advised().into())),
             redirect: facts.redirect.as_ref().map(|url| url.as_str().into()),
             anchors,
             is_truncated: facts.truncated.is_some(),

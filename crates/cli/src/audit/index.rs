@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
-use crate::report::FaultySitemap;
+use crate::report::{FaultySitemap, is_guess};
 
 /// The hash that stands for a URL or a text.
 pub fn text_hash(text: &str) -> u64 {
@@ -108,9 +108,11 @@ fn names_sitemap(robots: &str, url: &str) -> bool {
 }
 
 impl SiteIndex {
-    /// Whether this is the https candidate of a root without a scheme.
-    pub fn is_guess(&self, url: &str) -> bool {
-        self.rules.as_ref().is_some_and(|rules| rules.is_guess(url))
+    /// Whether this is the https candidate of a root without a scheme that was tried over http instead.
+    pub fn is_guess(&self, record: &StoredRecord) -> bool {
+        let outcome = record.outcome.unwrap_or(Outcome::Failed);
+        record.via.is_none()
+            && self.rules.as_ref().is_some_and(|rules| is_guess(outcome, record.error.as_ref(), &record.url, rules))
     }
 
     /// Reads the records and the link graph of a crawl directory.

@@ -186,8 +186,8 @@ impl Judge<'_> {
     fn judge_page(&mut self, record: &StoredRecord) {
         let entry = self.index.get(&record.url).copied().unwrap_or_default();
         match record.outcome {
-            // The https candidate of a root without a scheme: the user did not write this URL.
-            Some(Outcome::Failed) if record.via.is_none() && self.index.is_guess(&record.url) => {}
+            // The user did not write this URL.
+            Some(Outcome::Failed) if self.index.is_guess(record) => {}
             Some(Outcome::HttpError | Outcome::Failed) => {
                 let id = if entry.is_asset { FindingId::BrokenResource } else { FindingId::BrokenLink };
                 let cause = match (&record.error, record.status) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::report::{CrawlReport, RootProblem};
+use crate::report::CrawlReport;
 use argiope_core::page::reader::FieldCount;
 use argiope_core::rules::{ProgramSettings, Rules};
 use argiope_core::schedule::frontier::{Frontier as _, StoreErrorKind};
@@ -445,22 +445,10 @@ pub(super) fn unreported_state_code(messages: MessageSettings, report: &CrawlRep
 }
 
 /// The exit code for the state of a crawl. Prints why the code is 4. If `names_urls`, also prints the URLs that are the
-/// reason for code 3 or 4.
+/// reason for code 3.
 fn explained_state_code(messages: MessageSettings, report: &CrawlReport, names_urls: bool) -> ExitCode {
     if !report.has_root_page && report.queued == 0 {
-        let is_disallowed = |problem: &RootProblem| matches!(problem, RootProblem::Disallowed { .. });
-        let mut why = if !report.roots.is_empty() && report.roots.iter().all(is_disallowed) {
-            "no root has given a page: robots.txt disallows them; argiope explain DIR URL shows the rule".to_owned()
-        } else {
-            "no root has given a page; run the same command to try them again".to_owned()
-        };
-        // Without a report, the message names the first root.
-        if let (true, Some(RootProblem::Failed { url, reason } | RootProblem::Refused { url, reason })) =
-            (names_urls, report.roots.first())
-        {
-            why += &format!(" ({url}: {})", report::reason_words(reason));
-        }
-        fail(messages, &why);
+        fail(messages, &report.missing_roots.message());
         return ExitCode::from(NO_ROOT);
     }
     match messages.fail_on {

@@ -156,7 +156,7 @@ fn settled(record: &StoredRecord) -> String {
         let _ = write!(text, " to {}", visible(to));
     }
     if let Some(error) = &record.error {
-        let _ = write!(text, " ({}: {})", error.kind, visible(&error.message));
+        let _ = write!(text, " ({}: {})", error.kind, visible(&error.advised()));
     }
     if let Some(truncated) = record.truncated {
         let _ = write!(text, ", truncated ({truncated})");

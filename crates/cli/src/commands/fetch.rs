@@ -175,7 +175,7 @@ pub fn render(exchange: &ExchangeView) -> String {
         line("times", &times);
     }
     if let Some(failure) = &exchange.failure {
-        line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.message)));
+        line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.advised())));
     }
     render_head(&mut text, "Request", '>', &exchange.request, exchange.is_http2);
     render_head(&mut text, "Response", '<', &exchange.head, exchange.is_http2);

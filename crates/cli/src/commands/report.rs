@@ -451,6 +451,10 @@ fn with_phrase(status: u16) -> String {
     format!("{status} {}", wording::reason_phrase(status)).trim_end().to_owned()
 }
 
+/// What follows from a root without a scheme that does not speak TLS.
+pub const PLAIN_HTTP: &str = "the root has no scheme, so http was tried. An attacker who can reset connections can force \
+                              this; a root that begins with https:// cannot be changed to http";
+
 fn append_roots(text: &mut String, report: &CrawlReport) {
     if report.roots.is_empty() {
         return;
@@ -461,6 +465,9 @@ fn append_roots(text: &mut String, report: &CrawlReport) {
             RootProblem::Failed { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
             RootProblem::Refused { url, reason } => writeln!(text, "  {}: {}", visible(url), reason_words(reason)),
             RootProblem::Disallowed { url } => writeln!(text, "  {}: disallowed by robots.txt", visible(url)),
+            RootProblem::PlainHttp { url, reason } => {
+                writeln!(text, "  {}: {}; {PLAIN_HTTP}", visible(url), reason_words(reason))
+            }
             RootProblem::OutOfScope { url, to } => writeln!(
                 text,
                 "  {} redirects to {to}, which is out of scope; to crawl that site: argiope crawl {to}",
@@ -536,10 +543,11 @@ pub fn reason_words(reason: &BrokenReason) -> String {
         BrokenReason::Failure(failure) => {
             let words = wording::failure(failure.kind);
             // A message with the same text adds nothing.
-            if failure.message.is_empty() || &*failure.message == words {
+            let message = failure.advised();
+            if message.is_empty() || message == words {
                 words.to_owned()
             } else {
-                format!("{words} ({})", visible(&failure.message))
+                format!("{words} ({})", visible(&message))
             }
         }
     }

@@ -210,7 +210,7 @@ fn interpret(visit: &Visit, agent: &str) -> RobotsFile {
         Some(SiteFile::Sitemap(..)) | None => &[],
     };
     let event = match (visit.facts.status, &visit.facts.error) {
-        (_, Some(failure)) => format!("could not be fetched: {}", failure.message),
+        (_, Some(failure)) => format!("could not be fetched: {}", failure.advised()),
         (Some(300..400), None) => "redirects too often".to_owned(),
         (Some(status), None) => format!("responded with {status}"),
         (None, None) => "did not respond".to_owned(),

@@ -147,10 +147,10 @@ impl CrawlReport {
                         run.latest = run.latest.max(started_millis(&record));
                     }
                     let page = page_summary(&record, rules.as_ref());
+                    let members = report.add(&page);
                     if page.is_guess {
                         return Ok(());
                     }
-                    let members = report.add(&page);
                     let earlier_runs: Duration = runs.iter().rev().skip(1).map(Run::elapsed).sum();
                     let began = runs.last().and_then(|run| run.began);
                     let millis =
@@ -203,8 +203,10 @@ fn page_summary<'a>(record: &'a StoredRecord, rules: Option<&Rules>) -> PageSumm
         is_root: record.via.is_none(),
         depth: record.depth,
         is_guess: record.via.is_none()
-            && rules
-                .is_some_and(|rules| super::is_guess(record.outcome.unwrap_or(Outcome::Failed), &record.url, rules)),
+            && rules.is_some_and(|rules| {
+                let outcome = record.outcome.unwrap_or(Outcome::Failed);
+                super::is_guess(outcome, record.error.as_ref(), &record.url, rules)
+            }),
         outcome: record.outcome.unwrap_or(Outcome::Failed),
         status: record.status,
         error: record.error.as_ref(),

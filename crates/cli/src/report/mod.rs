@@ -10,6 +10,7 @@ mod duplicates;
 mod faulty_sitemap;
 mod from_directory;
 mod link_facts;
+mod missing_roots;
 mod redirect_loops;
 mod top;
 mod url_list;
@@ -34,6 +35,7 @@ pub use detail::ReportDetail;
 pub use duplicates::Duplicates;
 pub use faulty_sitemap::FaultySitemap;
 pub use link_facts::LinkFacts;
+pub use missing_roots::MissingRoots;
 pub use redirect_loops::{LoopMember, RedirectLoops};
 pub use top::Top;
 
@@ -68,7 +70,7 @@ pub struct PageSummary<'a> {
     pub is_root: bool,
     /// Number of links from a root to this URL; redirects do not count.
     pub depth: u32,
-    /// Whether this is the failed https candidate of a root without a scheme, which is not reported.
+    /// Whether this is the https candidate of a root without a scheme that was tried over http instead. It is not counted.
     pub is_guess: bool,
     pub outcome: Outcome,
     pub status: Option<u16>,
@@ -103,7 +105,7 @@ impl<'a> PageSummary<'a> {
             is_root: visit.link.kind == LinkKind::Root,
             depth: visit.link.depth,
             is_guess: visit.link.kind == LinkKind::Root
-                && is_guess(visit.facts.outcome, visit.link.url.as_str(), rules),
+                && is_guess(visit.facts.outcome, visit.facts.error.as_ref(), visit.link.url.as_str(), rules),
             outcome: visit.facts.outcome,
             status: visit.facts.status,
             error: visit.facts.error.as_ref(),
@@ -155,10 +157,10 @@ fn as_recorded(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX))
 }
 
-/// Whether this is the failed https candidate of a root without a scheme. The user did not write that URL, so only the
-/// next candidate is reported.
-pub fn is_guess(outcome: Outcome, url: &str, rules: &Rules) -> bool {
-    outcome == Outcome::Failed && rules.is_guess(url)
+/// Whether this is the https candidate of a root without a scheme, and the root was tried over http instead. The user
+/// did not write that URL, so its failure is not counted.
+pub fn is_guess(outcome: Outcome, error: Option<&Failure>, url: &str, rules: &Rules) -> bool {
+    outcome == Outcome::Failed && error.is_some_and(Failure::allows_plain_http) && rules.is_guess(url)
 }
 
 /// Why a link is broken.
@@ -214,6 +216,8 @@ pub enum RootProblem {
     Refused { url: Box<str>, reason: BrokenReason },
     /// It redirects out of scope: `to` is the root to use instead.
     OutOfScope { url: Box<str>, to: Box<str> },
+    /// The https candidate of a root without a scheme: it does not speak TLS, so the root was tried over http.
+    PlainHttp { url: Box<str>, reason: BrokenReason },
 }
 
 /// Totals of one host.
@@ -268,6 +272,8 @@ pub struct CrawlReport {
     pub slowest: Top<Duration>,
     pub largest: Top<u64>,
     pub roots: Vec<RootProblem>,
+    /// Why the roots have given no page; all of them, if `has_root_page` is false.
+    pub missing_roots: MissingRoots,
     /// Sitemaps that could not be read to their end.
     pub sitemaps: Vec<FaultySitemap>,
     /// The number of these sitemaps, listed or not.
@@ -313,6 +319,7 @@ impl Default for CrawlReport {
             slowest: Top::new(MAX_TOP_PAGES),
             largest: Top::new(MAX_TOP_PAGES),
             roots: Vec::new(),
+            missing_roots: MissingRoots::default(),
             sitemaps: Vec::new(),
             sitemaps_total: 0,
             has_root_page: false,
@@ -332,9 +339,13 @@ impl Default for CrawlReport {
 impl CrawlReport {
     /// Adds one finished URL. If it closes a loop of redirects, returns the other members, which are added as broken.
     pub fn add(&mut self, page: &PageSummary<'_>) -> Vec<LoopMember> {
+        if page.is_root && self.roots.len() < MAX_ROOTS {
+            self.roots.extend(root_problem(page));
+        }
         if page.is_guess {
             return Vec::new();
         }
+        self.missing_roots.add(page);
         self.outcomes.add(page.outcome);
         self.pages += u64::from(page.was_requested());
         // Redirects do not increase the depth, so pages of depth 0 are the roots and their redirect targets.
@@ -387,9 +398,6 @@ impl CrawlReport {
                 status: page.status,
                 found_on: page.via.map(Into::into),
             });
-        }
-        if page.is_root && self.roots.len() < MAX_ROOTS {
-            self.roots.extend(root_problem(page));
         }
         members
     }
@@ -519,6 +527,7 @@ fn count_up(counts: &mut BTreeMap<Box<str>, u64>, name: &str, max_names: usize) 
 fn root_problem(page: &PageSummary<'_>) -> Option<RootProblem> {
     let url = page.url.into();
     match page.outcome {
+        _ if page.is_guess => Some(RootProblem::PlainHttp { url, reason: page.broken_reason() }),
         Outcome::Robots if page.error.is_none() => Some(RootProblem::Disallowed { url }),
         // The robots.txt could not be fetched, so the root was not requested.
         Outcome::Robots => Some(RootProblem::Failed { url, reason: page.broken_reason() }),

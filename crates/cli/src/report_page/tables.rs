@@ -7,7 +7,7 @@ use super::ReportPage;
 use super::charts;
 use super::lists::Lists;
 use super::markup::{Text, UrlLink};
-use crate::commands::report::reason_words;
+use crate::commands::report::{PLAIN_HTTP, reason_words};
 use crate::report::{BrokenLink, BrokenReason, RootProblem};
 use crate::screen::wording;
 
@@ -161,6 +161,7 @@ fn append_roots(html: &mut String, page: &ReportPage<'_>) {
     for problem in &page.report.roots {
         let (url, result) = match problem {
             RootProblem::Failed { url, reason } | RootProblem::Refused { url, reason } => (url, reason_html(reason)),
+            RootProblem::PlainHttp { url, reason } => (url, format!("{}; {PLAIN_HTTP}", reason_html(reason))),
             RootProblem::Disallowed { url } => (url, "disallowed by robots.txt".to_owned()),
             RootProblem::OutOfScope { url, to } => (url, format!("redirects out of scope, to {}", UrlLink(to))),
         };

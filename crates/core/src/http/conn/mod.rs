@@ -534,7 +534,7 @@ impl Conn {
             } else {
                 "the server closed the connection during the TLS handshake"
             };
-            self.stop(Some(Failure::new(ErrorKind::Reset, message)), None);
+            self.stop(Some(self.of_handshake(Failure::new(ErrorKind::Reset, message))), None);
         }
         // Over TLS, a close without close_notify may be an attack that truncates the body.
         let cleanly = !self.is_tls();
@@ -543,7 +543,7 @@ impl Conn {
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure, _receiver: &mut dyn Receiver) {
-        self.connection_lost(failure);
+        self.connection_lost(self.of_handshake(failure));
     }
 
     /// When to call `expire` if nothing else happens before. The call may do nothing but set a later deadline.
@@ -591,7 +591,7 @@ impl Conn {
             }
             None => (ErrorKind::ConnectTimeout, format!("TLS handshake not complete after {:?}", limits.connect)),
         };
-        let failure = Failure::new(kind, message);
+        let failure = self.of_handshake(Failure::new(kind, message));
         if in_body {
             self.stop(Some(failure), Some(Truncated::Time));
         } else {
@@ -644,6 +644,14 @@ impl Conn {
     /// Whether the conversation with a proxy or the TLS handshake is still to be completed.
     pub(in crate::http) fn is_handshaking(&self) -> bool {
         self.tunnel.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Marks the failure of a connection if it failed during the TLS handshake.
+    fn of_handshake(&self, failure: Failure) -> Failure {
+        match &self.tls {
+            Some(tls) if self.tunnel.is_none() && tls.is_handshaking() => failure.with_tls(tls.broken_handshake()),
+            _ => failure,
+        }
     }
 
     /// Starts the read timeouts if the request is now completely sent.

@@ -83,7 +83,7 @@ pub struct Keeper<F> {
     redirects: RedirectGraph,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
-    /// For roots without a scheme: the http URL to try if https fails.
+    /// For roots without a scheme: the http URL to try if https cannot be had ([`Failure::allows_plain_http`]).
     fallbacks: HashMap<Url, Url>,
     /// Lanes that are being handed over to another process.
     leaving: HashSet<LaneId>,
@@ -577,6 +577,7 @@ impl<F: Frontier> Keeper<F> {
         self.progress.unreached += u64::from(is_unreached && !matches!(visit.purpose, Purpose::Robots(_)));
         if visit.link.kind == LinkKind::Root
             && visit.facts.outcome == Outcome::Failed
+            && visit.facts.error.as_ref().is_some_and(Failure::allows_plain_http)
             && let Some(second) = self.fallbacks.remove(&visit.link.url)
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;

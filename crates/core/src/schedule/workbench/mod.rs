@@ -358,10 +358,10 @@ impl Workbench {
         if lane.pace.is_given_up() {
             lane.pace.forget_failures();
             let failure = match (&visit.facts.error, visit.facts.status) {
-                (Some(last), _) => Failure::given_up(last.kind, &last.message),
+                (Some(last), _) => Failure::given_up(last),
                 (None, status) => {
                     let why = format!("all its responses have the status {}", status.unwrap_or_default());
-                    Failure::given_up(ErrorKind::Unreachable, &why)
+                    Failure::given_up(&Failure::new(ErrorKind::Unreachable, why))
                 }
             };
             // The other links keep their own number of tries, because most were not requested.

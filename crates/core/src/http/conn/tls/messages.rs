@@ -4,27 +4,46 @@ use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 
 use super::verify::{LongChain, SelfSigned};
-use crate::outcome::{ErrorKind, Failure};
+use crate::outcome::{ErrorKind, Failure, TlsFault};
 
 pub(super) fn tls_failure(message: impl Into<Box<str>>) -> Failure {
     Failure::new(ErrorKind::Tls, message)
 }
 
-/// Translates a TLS error into a failure with a message for users.
-pub(super) fn explain(error: &Error) -> Failure {
-    tls_failure(match error {
-        Error::InvalidCertificate(fault) => certificate_message(fault),
-        Error::AlertReceived(alert) => alert_message(*alert),
-        Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
-            "the server does not use TLS on this port".to_owned()
+/// Translates a TLS error into a failure with a message for users. `has_record`: the peer has sent a record of TLS before.
+pub(super) fn explain(error: &Error, has_record: bool) -> Failure {
+    let (fault, message) = match error {
+        Error::InvalidCertificate(fault) if is_untrusted(fault) => (TlsFault::Untrusted, certificate_message(fault)),
+        Error::InvalidCertificate(fault) => (TlsFault::Invalid, certificate_message(fault)),
+        Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion)
+            if !has_record =>
+        {
+            (TlsFault::Absent, "the server does not use TLS on this port".to_owned())
         }
+        error => (TlsFault::Handshake, handshake_message(error)),
+    };
+    tls_failure(message).with_tls(fault)
+}
+
+/// Whether another authority would make this certificate valid.
+fn is_untrusted(fault: &CertificateError) -> bool {
+    match fault {
+        CertificateError::UnknownIssuer => true,
+        CertificateError::Other(OtherError(why)) => why.is::<SelfSigned>(),
+        _ => false,
+    }
+}
+
+fn handshake_message(error: &Error) -> String {
+    match error {
+        Error::AlertReceived(alert) => alert_message(*alert),
         Error::InvalidMessage(
             InvalidMessage::HandshakePayloadTooLarge | InvalidMessage::CertificatePayloadTooLarge,
         ) => "a handshake, or a chain of certificates, larger than 64 KiB".to_owned(),
         Error::PeerIncompatible(why) => format!("no common TLS version or cipher: {why:?}"),
         Error::NoCertificatesPresented => "the server presented no certificate".to_owned(),
         other => other.to_string(),
-    })
+    }
 }
 
 fn alert_message(alert: AlertDescription) -> String {

@@ -15,7 +15,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion};
 
-use crate::outcome::Failure;
+use crate::outcome::{Failure, TlsFault};
 use crate::time::Time;
 
 use super::Conn;
@@ -66,6 +66,8 @@ pub(in crate::http) struct Tls {
     /// The deadline of the handshake, and when it completed.
     deadline: Time,
     done: Option<Time>,
+    /// The peer has sent a record of TLS.
+    has_record: bool,
     /// The peer sent close_notify.
     is_closed_cleanly: bool,
 }
@@ -89,7 +91,7 @@ impl Conn {
             .map_err(|_| tls_failure(format!("{server_name:?} is not a host name that a certificate can contain")))?;
         let conn_sessions = Arc::new(ConnSessions::new(&config.sessions));
         let mut session = ClientConnection::new(Arc::new(config.for_connection(&conn_sessions, protocols)), name)
-            .map_err(|error| explain(&error))?;
+            .map_err(|error| explain(&error, false))?;
         session.set_buffer_limit(None);
         let (deadline, record, out) = (now + limits.connect, Record::default(), Vec::new());
         let mut tls = Box::new(Tls {
@@ -100,6 +102,7 @@ impl Conn {
             sent: 0,
             deadline,
             done: None,
+            has_record: false,
             is_closed_cleanly: false,
         });
         tls.collect_ciphertext();
@@ -134,7 +137,8 @@ impl Tls {
         self.conn_sessions.add_received(took);
         let result = self.session.process_new_packets();
         self.collect_ciphertext();
-        let state = result.map_err(|error| explain(&error))?;
+        let state = result.map_err(|error| explain(&error, self.has_record))?;
+        self.has_record |= self.record.complete_size().is_some();
         if let Some(size) = self.record.complete_size()
             && state.plaintext_bytes_to_read() > 0
         {
@@ -161,6 +165,11 @@ impl Tls {
 
     pub(super) fn is_handshaking(&self) -> bool {
         self.session.is_handshaking()
+    }
+
+    /// The fault if the connection ends during the handshake.
+    pub(super) fn broken_handshake(&self) -> TlsFault {
+        if self.has_record { TlsFault::Handshake } else { TlsFault::Absent }
     }
 
     /// Stores the time at which the handshake completed. Returns true on the first call after that.
