@@ -53,7 +53,7 @@ impl SimWeb for SingleHost {
         if job.link.url.target() == "/" {
             let mut links = LinkList::default();
             for path in &self.paths {
-                links.push(&format!("http://h.example{path}"), LinkKind::Anchor, WITHOUT_NOFOLLOW);
+                links.push(&format!("{}{path}", job.link.url.origin()), LinkKind::Anchor, WITHOUT_NOFOLLOW);
             }
             return SimReply::new(Duration::from_millis(5), ip, SimResponse::Page(links));
         }
@@ -67,6 +67,20 @@ impl SimWeb for SingleHost {
         };
         self.ends.push(Reverse(now + after));
         SimReply::new(after, ip, response)
+    }
+}
+
+/// Several hosts at one address, each with a server of its own.
+struct SharedAddress(Vec<SingleHost>);
+
+impl SimWeb for SharedAddress {
+    fn resolve(&mut self, host: &str, now: Time) -> (Duration, ResolveResult) {
+        self.0[0].resolve(host, now)
+    }
+
+    fn reply(&mut self, job: &Job, now: Time) -> SimReply {
+        let number = if job.link.url.host() == "h.example" { 0 } else { 1 };
+        self.0[number].reply(job, now)
     }
 }
 
@@ -121,6 +135,18 @@ fn queue(workers: usize, service: f64) -> Server {
         let end = begin.max(now) + secs(service * (0.9 + 0.2 * noise(number, 3)));
         free.push(Reverse(end));
         ServerResponse::Page(end - now + Duration::from_millis(5))
+    })
+}
+
+/// A server with one queue for all workers, whose pages take log-normally distributed times with a mean of `service`.
+fn noisy_queue(workers: usize, service: f64, sigma: f64, seed: u32) -> Server {
+    let mut free: BinaryHeap<Reverse<Time>> = (0..workers).map(|_| Reverse(Time::ZERO)).collect();
+    Box::new(move |number, now, _| {
+        let Reverse(begin) = free.pop().expect("a worker");
+        let factor = (sigma * standard_normal(number + seed * 100_003) - sigma * sigma / 2.0).exp();
+        let end = begin.max(now) + secs(service * factor);
+        free.push(Reverse(end));
+        ServerResponse::Page(end - now + Duration::from_millis(1))
     })
 }
 
@@ -267,6 +293,57 @@ fn the_width_stays_near_the_number_of_workers_of_a_server() {
         assert!(range.start - 0.3 <= width && width <= range.end + 0.3, "{workers} workers: {width:.1}, {widths:?}");
         let throughput = 1_000.0 / seconds(&report) / (workers as f64 / service);
         assert!(throughput >= 0.9, "{workers} workers: {throughput:.2} of the server's throughput");
+    }
+}
+
+/// Mean number of requests in flight to a host in the second half of the crawl.
+fn late_width(report: &SimReport, host: &str) -> f64 {
+    let half = seconds(report) / 2.0;
+    let pages = report.fetches.iter().filter(|fetched| fetched.purpose == Purpose::Page && fetched.url.host() == host);
+    let busy = pages.map(|page| {
+        let (start, end) = ((page.start - Time::ZERO).as_secs_f64(), (page.end - Time::ZERO).as_secs_f64());
+        (end - start.max(half)).max(0.0)
+    });
+    busy.sum::<f64>() / half
+}
+
+#[test]
+fn a_small_server_gets_few_requests_at_once_even_in_a_short_crawl() {
+    const SEEDS: u32 = 5;
+    for (workers, sigma) in [(1, 0.0), (1, 0.3), (1, 0.6), (2, 0.0), (2, 0.3), (2, 0.6)] {
+        for count in [300, 1_000] {
+            let (mut width, mut throughput) = (0.0, 0.0);
+            for seed in 0..SEEDS {
+                let server = noisy_queue(workers, 0.06, sigma, seed);
+                let steady = crawl(paths(count, |_| "page".into()), server, Pace::Steady, MAX_WIDTH);
+                let server = noisy_queue(workers, 0.06, sigma, seed);
+                let full = crawl(paths(count, |_| "page".into()), server, Pace::Full, MAX_WIDTH);
+                width += late_width(&steady, "h.example") / f64::from(SEEDS);
+                throughput += seconds(&full) / seconds(&steady) / f64::from(SEEDS);
+            }
+            let case = format!("{workers} workers, sigma {sigma}, {count} pages");
+            assert!(width <= workers as f64 + 2.0, "{case}: {width:.1} requests at once");
+            assert!(throughput >= 0.9, "{case}: {throughput:.2} of the throughput");
+        }
+    }
+}
+
+#[test]
+fn two_small_servers_at_one_address_get_few_requests_at_once() {
+    for workers in [1, 2] {
+        let hosts = (0..2).map(|seed| SingleHost {
+            paths: paths(300, |_| "page".into()),
+            server: noisy_queue(workers, 0.06, 0.3, seed),
+            ends: BinaryHeap::new(),
+        });
+        let roots = vec!["http://h.example/".into(), "http://i.example/".into()];
+        let config = Config { roots, ..Config::default() };
+        let rules = Arc::new(config.compile(FINGERPRINT_KEY).expect("valid settings"));
+        let report = Sim::new(rules, SharedAddress(hosts.collect())).run().expect("a crawl that ends");
+        for host in ["h.example", "i.example"] {
+            let width = late_width(&report, host);
+            assert!(width <= workers as f64 + 2.0, "{workers} workers, {host}: {width:.1} requests at once");
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! | phase | width | ends with |
 //! |---|---|---|
 //! | `Ramp` | starts at two, grows by one with each response | the limit, a refusal or an error |
+//! | `FirstHold` | constant | `Narrower` (half) as soon as latencies are much higher than at the initial width; otherwise `Hold` |
 //! | `Hold` | constant | `Check` if latencies rise, otherwise an experiment: `Wider` below the limit, or `Narrower` |
 //! | `Wider` | one more than before | kept, unless at least three quarters of the growth was wasted |
 //! | `Narrower` | two thirds of before | undone, unless at least three quarters of the difference was wasted |
@@ -37,6 +38,8 @@ const MAX_KINDS: usize = 8;
 const MAX_WASTED_SHARE: f32 = 0.75;
 /// While the host is slower than before, a narrower window is kept if at least this share of the growth was wasted.
 const MAX_WASTED_SHARE_WHEN_SLOW: f32 = 0.15;
+/// In the first hold, an experiment starts early if at least this share of the growth seems to be wasted.
+const MAX_WASTED_SHARE_WHEN_UNKNOWN: f32 = 0.5;
 /// Latencies that rose by this factor start a check (plus one standard deviation of the latencies).
 const SLOW_FACTOR: f32 = 1.6;
 /// Latencies within this factor of their floor allow a wider window (plus half a standard deviation).
@@ -62,12 +65,16 @@ const MAX_WINDOWFULS: u16 = 64;
 
 /// A phase with an experiment has at least this many samples, or the width if that is more.
 const MIN_SAMPLES: u16 = 6;
+/// The width of a new lane.
+const INITIAL_WIDTH: u16 = 2;
+/// In the first hold, the latencies are compared with those of the ramp after each so many samples.
+const FIRST_LOOK: u16 = 12;
 /// A windowful has at least this many samples.
 const MIN_WINDOWFUL: u16 = 4;
 /// An experiment with a narrower window has at least this many samples, or twice the width if that is more.
 const MIN_NARROWER_SAMPLES: u16 = 8;
 /// An experiment with a wider window without a clear result ends after this many times its samples.
-const MAX_WIDER_EXTENSION: u16 = 4;
+const MAX_EXTENSION: u16 = 4;
 /// The long-term mean of a kind is a plain mean up to this many samples. Later samples weigh at most as much.
 const MEAN_SAMPLES: u16 = 16;
 /// Number of samples over which the level is averaged.
@@ -167,6 +174,7 @@ pub struct WidthControl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Ramp,
+    FirstHold,
     Hold,
     Wider,
     Narrower,
@@ -220,6 +228,11 @@ impl Difference {
         self.slower + self.error < MAX_WASTED_SHARE * self.full
     }
 
+    /// Whether there are signs that the larger width does not increase the throughput.
+    fn is_suspicious(&self) -> bool {
+        self.slower > MAX_WASTED_SHARE_WHEN_UNKNOWN * self.full && self.slower > 1.5 * self.error
+    }
+
     /// Whether the smaller width may be worth keeping while the host is slow.
     fn may_help(&self) -> bool {
         self.slower + self.error > MAX_WASTED_SHARE_WHEN_SLOW * self.full
@@ -229,7 +242,7 @@ impl Difference {
 impl WidthControl {
     pub fn new(ceiling: u16) -> Self {
         Self {
-            width: ceiling.min(2),
+            width: ceiling.min(INITIAL_WIDTH),
             ceiling,
             phase: Phase::Ramp,
             reason: WidthReason::Opening,
@@ -268,13 +281,7 @@ impl WidthControl {
         let kind = self.index_of_kind(sample.kind);
         self.observe_level(kind, log_latency, now);
         if self.phase == Phase::Ramp {
-            if self.width < limit {
-                self.width += 1;
-            }
-            if self.width >= limit {
-                self.reason = if limit < self.ceiling { WidthReason::Refused } else { WidthReason::Limit };
-                self.begin(Phase::Hold, self.width, now);
-            }
+            self.ramp(sample.in_flight, kind, log_latency, limit, now);
             return;
         }
         if sample.started < self.phase_start || sample.in_flight < self.width {
@@ -283,6 +290,21 @@ impl WidthControl {
         self.observe(kind, log_latency);
         self.samples = self.samples.saturating_add(1);
         self.decide(limit, now);
+    }
+
+    /// Widens the window by one. The samples of the initial width become the baseline of the first phase.
+    fn ramp(&mut self, in_flight: u16, kind: usize, log_latency: f32, limit: u16, now: Time) {
+        if in_flight <= INITIAL_WIDTH {
+            self.observe(kind, log_latency);
+        }
+        if self.width < limit {
+            self.width += 1;
+        }
+        if self.width >= limit {
+            self.reason = if limit < self.ceiling { WidthReason::Refused } else { WidthReason::Limit };
+            self.begin(Phase::FirstHold, self.width, now);
+            self.previous_width = INITIAL_WIDTH;
+        }
     }
 
     /// Records that the host refused (429 or 503) a request that started with `in_flight - 1` others in flight.
@@ -377,6 +399,7 @@ impl WidthControl {
     /// Ends the current phase if it has enough samples: see the table at the top of this file.
     fn decide(&mut self, limit: u16, now: Time) {
         let enough = self.width.max(MIN_SAMPLES);
+        let enough_narrower = self.width.saturating_mul(2).max(MIN_NARROWER_SAMPLES);
         let until_wider = self.width.max(MIN_WINDOWFUL).saturating_mul(self.windowfuls);
         let deviation = self.variance.max(0.0).sqrt();
         let rise = self.level - self.floor;
@@ -384,6 +407,11 @@ impl WidthControl {
         let is_calm = rise < CALM_FACTOR.ln() + deviation / 2.0;
         match self.phase {
             Phase::Ramp => {}
+            Phase::FirstHold if self.samples >= FIRST_HOLD => self.phase = Phase::Hold,
+            Phase::FirstHold if self.samples.is_multiple_of(FIRST_LOOK) && self.difference().is_suspicious() => {
+                self.begin(Phase::Narrower, self.width.div_ceil(2), now);
+            }
+            Phase::FirstHold => {}
             Phase::Hold if is_slow && self.width > 1 => {
                 for kind in &mut self.kinds {
                     kind.now = PhaseMean::default();
@@ -402,12 +430,10 @@ impl WidthControl {
             Phase::Check if is_slow => self.begin(Phase::Backoff, (self.width / 2).max(1), now),
             Phase::Check => self.phase = Phase::Hold,
             Phase::Wider if self.samples >= enough => self.judge_wider(limit, enough, now),
-            Phase::Narrower if self.samples >= self.width.saturating_mul(2).max(MIN_NARROWER_SAMPLES) => {
-                self.judge_narrower(now)
+            Phase::Narrower if self.samples.is_multiple_of(enough_narrower) => {
+                self.judge_narrower(enough_narrower, now)
             }
-            Phase::Backoff if self.samples >= self.width.saturating_mul(2).max(MIN_NARROWER_SAMPLES) => {
-                self.judge_backoff(now)
-            }
+            Phase::Backoff if self.samples >= enough_narrower => self.judge_backoff(now),
             Phase::Wider | Phase::Narrower | Phase::Backoff => {}
         }
     }
@@ -420,7 +446,7 @@ impl WidthControl {
                 if self.windowfuls > 1 { (self.windowfuls * 2).min(MAX_WINDOWFULS) } else { WINDOWFULS_AFTER_WASTE };
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.previous_width, now);
-        } else if difference.is_gain() || self.samples >= enough.saturating_mul(MAX_WIDER_EXTENSION) {
+        } else if difference.is_gain() || self.samples >= enough.saturating_mul(MAX_EXTENSION) {
             if difference.is_gain() {
                 self.windowfuls = (self.windowfuls / 2).max(1);
             }
@@ -435,12 +461,13 @@ impl WidthControl {
     }
 
     /// Decides whether to keep the narrower window.
-    fn judge_narrower(&mut self, now: Time) {
-        if self.difference().is_wasted() {
+    fn judge_narrower(&mut self, enough: u16, now: Time) {
+        let difference = self.difference();
+        if difference.is_wasted() {
             (self.hold, self.windowfuls) = (SHORT_HOLD, WINDOWFULS_AFTER_WASTE);
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.width, now);
-        } else {
+        } else if difference.is_gain() || self.samples >= MAX_EXTENSION * enough {
             self.hold = self.hold.saturating_mul(2).min(MAX_HOLD);
             self.begin(Phase::Hold, self.previous_width, now);
         }
