@@ -23,6 +23,8 @@ pub(super) fn read<'a>(text: &'a str, is_xml: bool, anchors: &mut impl AnchorCol
     let mut tokenizer = Tokenizer::new(if is_xml { Dialect::Xml } else { Dialect::Html });
     // One chunk, so that every tag is a slice of `text` and has an offset in it.
     tokenizer.feed(text.as_bytes(), &mut reader);
+    // The attributes of a tag may be in any order. Positions are computed in one pass over ascending offsets.
+    reader.found.references.sort_by_key(|reference| reference.offset);
     reader.found
 }
 
@@ -373,9 +375,9 @@ mod tests {
                 "a?x=1&y=2",
                 "b",
                 "i.png",
-                "l.png",
                 "j.png",
                 "k.png",
+                "l.png",
                 "s.js",
                 "sprite.svg#x",
                 "svg",

@@ -8,8 +8,11 @@ use memchr::memmem;
 
 use pulldown_cmark::{Event, LinkType, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
-use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText, html};
+use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText, html, nesting};
 use crate::anchors::AnchorCollector;
+
+/// The text of a link is kept up to about this many bytes. Less of it is shown.
+const MAX_LINK_TEXT: usize = 400;
 
 /// Reads Markdown.
 pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
@@ -33,7 +36,8 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
     // The end of the last bare URL, which is one that is not marked as a link. The parser splits texts at characters such
     // as `_`, which may be part of a URL, so the next piece of text may begin within that URL.
     let mut bare_end = 0;
-    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+    let source = nesting::limited(text);
+    for (event, range) in Parser::new_ext(&source, options).into_offset_iter() {
         match event {
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
                 let href = if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
@@ -65,38 +69,21 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
             Event::Text(piece) | Event::Code(piece) if !in_front_matter => {
                 let is_code = in_code_block || text.as_bytes().get(range.start) == Some(&b'`');
                 if open_links.is_empty() && !is_code {
-                    for bare in bare_urls(text, range) {
-                        if bare.start >= bare_end {
-                            bare_end = bare.end;
-                            let url = text.get(bare.clone()).unwrap_or_default();
-                            let text = ReferenceText::Given(Cow::Borrowed(url));
-                            let href = Cow::Borrowed(url);
-                            document.references.push(Reference {
-                                href,
-                                kind: ReferenceKind::Link,
-                                offset: bare.start,
-                                text,
-                            });
-                        }
+                    while let Some(bare) = next_bare_url(text, range.start.max(bare_end)..range.end) {
+                        bare_end = bare.end;
+                        let url = text.get(bare.clone()).unwrap_or_default();
+                        let text = ReferenceText::Given(Cow::Borrowed(url));
+                        let (href, kind, offset) = (Cow::Borrowed(url), ReferenceKind::Link, bare.start);
+                        document.references.push(Reference { href, kind, offset, text });
                     }
                 }
-                for &index in &open_links {
-                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = document.references.get_mut(index)
-                    {
-                        text.to_mut().push_str(&piece);
-                    }
-                }
+                add_text(&mut document.references, &open_links, &piece);
                 if let Some((_, title)) = &mut heading {
                     title.push_str(&piece);
                 }
             }
             Event::SoftBreak | Event::HardBreak => {
-                for &index in &open_links {
-                    if let Some(Reference { text: ReferenceText::Given(text), .. }) = document.references.get_mut(index)
-                    {
-                        text.to_mut().push(' ');
-                    }
-                }
+                add_text(&mut document.references, &open_links, " ");
             }
             Event::Html(_) | Event::InlineHtml(_) => {
                 let markup = markup.get_or_insert_with(|| vec![b' '; text.len()]);
@@ -125,32 +112,51 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
     document
 }
 
-/// The URLs that begin within a range of the text and are not marked as links. GitHub and others show them as links.
-fn bare_urls(text: &str, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+/// Adds a piece of text to the open links. An outer link begins before an inner one and has all of its text, so if one is
+/// full, those around it are full too: the work is in proportion to the text that is kept.
+fn add_text(references: &mut [Reference<'_>], open_links: &[usize], piece: &str) {
+    for &index in open_links.iter().rev() {
+        let Some(Reference { text: ReferenceText::Given(text), .. }) = references.get_mut(index) else { continue };
+        let Some(room) = MAX_LINK_TEXT.checked_sub(text.len()).filter(|room| *room > 0) else { return };
+        text.to_mut().push_str(piece.get(..piece.ceil_char_boundary(room)).unwrap_or(piece));
+    }
+}
+
+/// The first URL that begins within a range of the text and is not marked as a link. GitHub and others show it as a link.
+/// It may extend beyond the range.
+fn next_bare_url(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     let found = memmem::find_iter(text.get(range.clone()).unwrap_or_default().as_bytes(), "://");
-    found.filter_map(move |at| {
-        let before = text.get(..range.start + at)?;
-        let scheme = ["https", "http"].into_iter().find(|scheme| before.ends_with(scheme))?;
-        let start = before.len() - scheme.len();
-        // The scheme must begin in the range, and not within a word.
-        if start < range.start || before.get(..start)?.ends_with(char::is_alphanumeric) {
-            return None;
+    found.filter_map(|at| bare_url(text, range.start, range.start + at)).next()
+}
+
+/// The URL whose `://` is at this offset; `None` if its scheme begins before `start` or within a word.
+fn bare_url(text: &str, start: usize, colon: usize) -> Option<Range<usize>> {
+    let before = text.get(start..colon)?;
+    let scheme = ["https", "http"].into_iter().find(|scheme| before.ends_with(scheme))?;
+    let start = colon - scheme.len();
+    if text.get(..start)?.ends_with(char::is_alphanumeric) {
+        return None;
+    }
+    let rest = text.get(start..)?;
+    let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '`' | '|' | '"' | ']' | '\\'));
+    let url = without_punctuation(rest.get(..end.unwrap_or(rest.len()))?);
+    (url.len() > scheme.len() + "://".len()).then_some(start..start + url.len())
+}
+
+/// The URL without the punctuation at its end, and without closing parentheses that were opened before the URL.
+fn without_punctuation(mut url: &str) -> &str {
+    let count = |byte: u8| memchr::memchr_iter(byte, url.as_bytes()).count();
+    let mut surplus = count(b')').saturating_sub(count(b'('));
+    loop {
+        let trimmed = url.trim_end_matches(['?', '!', '.', ',', ':', ';', '*', '_', '~', '\'']);
+        let closed = trimmed.strip_suffix(')').filter(|_| surplus > 0);
+        surplus = surplus.saturating_sub(usize::from(closed.is_some()));
+        let shorter = closed.unwrap_or(trimmed);
+        if shorter.len() == url.len() {
+            return url;
         }
-        let rest = text.get(start..)?;
-        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '`' | '|' | '"' | ']' | '\\'));
-        let mut url = rest.get(..end.unwrap_or(rest.len()))?;
-        // Punctuation at the end is not part of the URL, nor is a closing parenthesis that was opened before the URL.
-        loop {
-            let trimmed = url.trim_end_matches(['?', '!', '.', ',', ':', ';', '*', '_', '~', '\'']);
-            let is_unbalanced = trimmed.ends_with(')') && trimmed.matches('(').count() < trimmed.matches(')').count();
-            let trimmed = if is_unbalanced { trimmed.strip_suffix(')').unwrap_or(trimmed) } else { trimmed };
-            if trimmed.len() == url.len() {
-                break;
-            }
-            url = trimmed;
-        }
-        (url.len() > scheme.len() + "://".len()).then_some(start..start + url.len())
-    })
+        url = shorter;
+    }
 }
 
 /// A link or image whose text is still empty.

@@ -5,6 +5,7 @@
 
 mod html;
 mod markdown;
+mod nesting;
 mod position;
 
 use std::borrow::Cow;

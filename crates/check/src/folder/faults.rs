@@ -10,10 +10,7 @@ use super::{FolderCheck, OpenDocument, PendingFragment, ReferenceVerdict, parall
 use crate::document::{self, DecodedText, LineCounter, Reference, link_text};
 use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::remote::{RemoteFaults, RemoteTarget};
-use crate::suggest;
-
-/// Maximum number of findings that get a suggestion. If a folder has more faults, they are probably not misspellings.
-const MAX_SUGGESTED: usize = 500;
+use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
 
 /// A fault and where it occurs.
 pub(super) struct FoundFault {
@@ -164,16 +161,18 @@ impl FolderCheck<'_> {
         // Every missing element of a document needs the document's ids: read them once.
         let mut ids: HashMap<FileId, Vec<String>> = HashMap::new();
         let mut buffer = Vec::new();
+        let mut suggester = Suggester::new();
+        let paths = PathIndex::new(self.tree.paths());
         for (finding, hint) in findings.iter_mut().zip(hints).take(MAX_SUGGESTED) {
             finding.fault.suggestion = match hint {
                 Hint::None => continue,
                 Hint::MissingPath(path, source) => {
-                    let similar = suggest::similar_path(path, self.tree.paths());
+                    let similar = suggester.similar_path(path, &paths);
                     similar.map(|path| format!("did you mean {}?", self.shown_path(path, *source)))
                 }
                 Hint::MissingElement(file, fragment) => {
                     let ids = ids.entry(*file).or_insert_with(|| self.ids_of(*file, &mut buffer));
-                    let similar = suggest::similar(fragment, ids.iter().map(String::as_str));
+                    let similar = suggester.similar(fragment, ids.iter().map(String::as_str));
                     similar.map(|id| format!("did you mean #{id}?"))
                 }
             };

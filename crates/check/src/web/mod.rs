@@ -28,7 +28,7 @@ use crate::document::{self, DocumentType, LineCounter, ReferenceKind, link_text}
 use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::{RemoteFaults, RemoteTarget};
-use crate::suggest;
+use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
 use crate::target::{self, Target};
 use fetch::FetchGoal;
 use results::WebResults;
@@ -408,15 +408,22 @@ impl SiteReader {
                 finding.on.push(on);
             }
         })?;
-        for finding in &mut report.findings {
-            let is_missing =
-                finding.fault.kind == FaultKind::HttpError && matches!(finding.fault.status, Some(404 | 410));
-            if is_missing && finding.fault.suggestion.is_none() {
-                let similar = suggest::similar_path(&finding.url, self.results.good_urls());
-                finding.fault.suggestion = similar.map(|url| format!("did you mean {url}?"));
-            }
-        }
         report.findings.sort_by(|a, b| a.on.first().cmp(&b.on.first()));
+        suggest(&mut report.findings, &self.results);
         Ok(report)
+    }
+}
+
+/// Suggests good URLs for missing ones.
+fn suggest(findings: &mut [LinkFinding], results: &WebResults) {
+    let urls = PathIndex::new(results.good_urls().into_iter());
+    let mut suggester = Suggester::new();
+    let missing = findings.iter_mut().filter(|LinkFinding { fault, .. }| {
+        let is_missing = fault.kind == FaultKind::HttpError && matches!(fault.status, Some(404 | 410));
+        is_missing && fault.suggestion.is_none()
+    });
+    for finding in missing.take(MAX_SUGGESTED) {
+        let similar = suggester.similar_path(&finding.url, &urls);
+        finding.fault.suggestion = similar.map(|url| format!("did you mean {url}?"));
     }
 }

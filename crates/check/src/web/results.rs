@@ -121,9 +121,12 @@ impl WebResults {
         Some(fault)
     }
 
-    /// The URLs that were fetched successfully, for suggestions.
-    pub fn good_urls(&self) -> impl Iterator<Item = &str> + Clone {
-        self.visited.iter().filter(|(_, visited)| visited.outcome == Outcome::Ok).map(|(url, _)| &**url)
+    /// The URLs that were fetched successfully, in ascending order, for suggestions.
+    pub fn good_urls(&self) -> Vec<&str> {
+        let good = self.visited.iter().filter(|(_, visited)| visited.outcome == Outcome::Ok);
+        let mut urls: Vec<&str> = good.map(|(url, _)| &**url).collect();
+        urls.sort_unstable();
+        urls
     }
 }
 
