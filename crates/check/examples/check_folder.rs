@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use argiope_check::{CheckOptions, CheckProgress, FolderCheck, RemoteFaults, output};
+use argiope_check::output::{self, TextOptions};
+use argiope_check::{CheckOptions, CheckProgress, FolderCheck, RemoteFaults};
 
 #[allow(clippy::print_stdout)]
 fn main() -> std::io::Result<()> {
     let folders: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let options = CheckOptions { external: false, ..CheckOptions::default() };
     let report = FolderCheck::scan(&folders, &options, &CheckProgress::default())?.finish(&RemoteFaults::default());
-    let coloured = false;
-    print!("{}", output::text(&report, coloured));
+    print!("{}", output::text(&report, TextOptions::default()));
     println!("{}", output::summary_line(&report.summary));
     Ok(())
 }

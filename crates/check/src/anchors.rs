@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::text_fragment::DIRECTIVE;
+
 /// Collects the ids and names of a document's elements.
 pub(crate) trait AnchorCollector {
     /// Adds an id or a name.
@@ -78,9 +80,10 @@ pub(crate) struct FragmentHash {
 const FRAGMENT_ENCODE_SET: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'`');
 
 impl<'a> Fragment<'a> {
-    /// Parses a fragment without its `#`. The part after `:~:` is a directive for the browser and is ignored.
+    /// Parses a fragment without its `#`. The part after `:~:` is a directive for the browser: see
+    /// [`text_fragment`](crate::text_fragment).
     pub fn parse(written: &'a str) -> Self {
-        let written = written.split_once(":~:").map_or(written, |(fragment, _)| fragment);
+        let written = written.split_once(DIRECTIVE).map_or(written, |(fragment, _)| fragment);
         if written.is_empty() {
             return Self::Page;
         }

@@ -30,10 +30,12 @@ pub enum FaultKind {
     Robots,
     /// The address is on a private network.
     PrivateAddress,
+    /// A file whose name is that of a document, but which must not be read, or a fragment of it.
+    NotRead,
 }
 
 impl FaultKind {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::HttpError,
         Self::Failed,
         Self::Fragment,
@@ -42,6 +44,7 @@ impl FaultKind {
         Self::MissingFile,
         Self::Robots,
         Self::PrivateAddress,
+        Self::NotRead,
     ];
 
     /// The name in machine-readable output.
@@ -55,6 +58,7 @@ impl FaultKind {
             Self::MissingFile => "missing_file",
             Self::Robots => "robots",
             Self::PrivateAddress => "private_address",
+            Self::NotRead => "not_read",
         }
     }
 
@@ -69,6 +73,7 @@ impl FaultKind {
             Self::MissingFile => "The file does not exist",
             Self::Robots => "robots.txt disallows the request",
             Self::PrivateAddress => "The address is on a private network and was not requested",
+            Self::NotRead => "The document was not read",
         }
     }
 }
@@ -147,10 +152,16 @@ pub struct CheckSummary {
     pub external: u64,
     /// External URLs that were not requested, because the cache has them.
     pub cached: u64,
+    /// References that were not checked because a limit was reached.
+    pub over_limits: u64,
     /// Broken targets.
     pub broken: u64,
+    /// The references to broken targets.
+    pub broken_places: u64,
     /// Targets that could not be checked.
     pub unknown: u64,
+    /// The references to targets that could not be checked.
+    pub unknown_places: u64,
     /// Duration of the whole check.
     pub milliseconds: u64,
 }
@@ -163,6 +174,8 @@ pub struct CheckReport {
     pub summary: CheckSummary,
     /// Notes for the user about the check itself, such as files that could not be read.
     pub notes: Vec<String>,
+    /// Whether no external host could be reached.
+    pub is_network_down: bool,
 }
 
 impl CheckReport {
@@ -188,20 +201,25 @@ impl CheckReport {
         summary.links += added.links;
         summary.not_checked += added.not_checked;
         summary.ignored += added.ignored;
+        summary.over_limits += added.over_limits;
         self.update_counts();
     }
 
-    /// Sets the numbers of broken and unknown targets in the summary.
+    /// Sets the numbers of broken and unknown targets, and of their places, in the summary.
     pub fn update_counts(&mut self) {
-        let count = |verdict| self.findings.iter().filter(|finding| finding.fault.verdict == verdict).count() as u64;
-        (self.summary.broken, self.summary.unknown) = (count(Verdict::Broken), count(Verdict::Unknown));
+        let count = |verdict| {
+            let found = self.findings.iter().filter(move |finding| finding.fault.verdict == verdict);
+            (found.clone().count() as u64, found.map(|finding| finding.on.len() as u64).sum())
+        };
+        (self.summary.broken, self.summary.broken_places) = count(Verdict::Broken);
+        (self.summary.unknown, self.summary.unknown_places) = count(Verdict::Unknown);
     }
 
     /// Whether no reference could be checked: at least one should have been checked, and the targets of all are unknown.
     pub fn is_all_unknown(&self) -> bool {
-        let CheckSummary { links, not_checked, ignored, broken, .. } = self.summary;
+        let CheckSummary { links, not_checked, ignored, over_limits, broken, .. } = self.summary;
         let unknown: u64 = self.findings.iter().map(|finding| finding.on.len() as u64).sum();
-        broken == 0 && unknown > 0 && unknown >= links.saturating_sub(not_checked + ignored)
+        broken == 0 && unknown > 0 && unknown >= links.saturating_sub(not_checked + ignored + over_limits)
     }
 
     /// Whether at least one target is broken.

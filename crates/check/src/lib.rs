@@ -5,6 +5,7 @@
 //! | sources: a folder is walked, a site is crawled | `folder`, `web` |
 //! | documents: references and anchors of HTML and Markdown, with positions | `document`, `anchors` |
 //! | targets: a reference is resolved to a file or a URL, or is malformed | `target`, `mail` |
+//! | budgets of pages, hosts and the whole check | `limits` |
 //! | verdicts: good, broken or unknown, each with a reason | `folder`, `web`, `suggest` |
 //! | output: findings grouped by target, in seven formats | `finding`, `output` |
 //!
@@ -17,18 +18,20 @@ mod cache;
 mod document;
 mod finding;
 mod folder;
+mod limits;
 mod mail;
 mod options;
 pub mod output;
 mod remote;
 mod suggest;
 mod target;
+mod text_fragment;
 mod web;
 
 pub use cache::CheckCache;
 pub use document::{DocumentType, ReferenceKind};
 pub use finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
 pub use folder::FolderCheck;
-pub use options::{BadStatusRanges, CheckOptions, CheckProgress, StatusRanges, read_ignore_file};
+pub use options::{BadStatusRanges, CheckLimits, CheckOptions, CheckProgress, StatusRanges, read_ignore_file};
 pub use remote::{RemoteFaults, RemoteTarget};
 pub use web::{LIST_NAME, WebCheck};

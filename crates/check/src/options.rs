@@ -26,6 +26,26 @@ pub struct CheckOptions {
     pub accept: StatusRanges,
     /// Report a timeout as unknown, not as broken.
     pub timeouts_unknown: bool,
+    pub limits: CheckLimits,
+}
+
+/// How much a check requests and keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckLimits {
+    /// Maximum number of distinct URLs of one page that are requested.
+    pub page_urls: usize,
+    /// Maximum number of distinct URLs of one external host that are requested.
+    pub host_urls: usize,
+    /// Maximum number of distinct external URLs that are requested.
+    pub external_urls: usize,
+    /// Maximum bytes of the URLs that wait for their verdict.
+    pub memory: u64,
+}
+
+impl Default for CheckLimits {
+    fn default() -> Self {
+        Self { page_urls: 10_000, host_urls: 1_000, external_urls: 100_000, memory: 1 << 30 }
+    }
 }
 
 impl Default for CheckOptions {
@@ -39,6 +59,7 @@ impl Default for CheckOptions {
             base_url: None,
             accept: StatusRanges::default(),
             timeouts_unknown: false,
+            limits: CheckLimits::default(),
         }
     }
 }

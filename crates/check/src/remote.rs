@@ -1,6 +1,6 @@
 //! Targets on the web, which folder checks and site checks share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::finding::Fault;
 
@@ -17,6 +17,12 @@ pub struct RemoteTarget {
 #[derive(Clone, Debug, Default)]
 pub struct RemoteFaults {
     pub faults: HashMap<RemoteTarget, Fault>,
+    /// The targets that were not requested because a limit was reached.
+    pub left_out: HashSet<RemoteTarget>,
+    /// Notes for the user about limits and about the network.
+    pub notes: Vec<String>,
+    /// Whether no external host could be reached. The faults of external URLs are then unknown.
+    pub is_network_down: bool,
     /// Distinct external URLs that were requested.
     pub requested: u64,
     /// Distinct external URLs that were not requested, because the cache has them.

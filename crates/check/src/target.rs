@@ -65,14 +65,18 @@ pub(crate) fn split_fragment(href: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The file system path of a URL: percent-decoded, without query.
+/// The file system path of a URL: percent-decoded, without query. An encoded slash is part of a name, and no name of a file
+/// has a slash: such a part of the path stays encoded, so that it leads nowhere.
 pub(crate) fn decoded_path(target: &str) -> Cow<'_, str> {
     let path = target.split('?').next().unwrap_or(target);
-    if path.contains('%') {
-        percent_encoding::percent_decode_str(path).decode_utf8_lossy()
-    } else {
-        Cow::Borrowed(path)
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
     }
+    let decode = |part| {
+        let decoded = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
+        if decoded.contains('/') { Cow::Borrowed(part) } else { decoded }
+    };
+    Cow::Owned(path.split('/').map(decode).collect::<Vec<_>>().join("/"))
 }
 
 #[cfg(test)]
@@ -103,6 +107,18 @@ mod tests {
         assert_eq!(target("mailto:a@b.example").0, Target::Mail);
         for href in ["http://", "https://exa mple/", "http://[::1/", "mailto:someone", "file:///C:/x.html"] {
             assert!(matches!(target(href).0, Target::Malformed(_)), "{href}");
+        }
+    }
+
+    #[test]
+    fn an_encoded_slash_does_not_separate_the_parts_of_a_path() {
+        for (path, decoded) in [
+            ("/a%20b/c%2e?x=%41", "/a b/c."),
+            ("/%2f..%2fetc/pass%77d", "/%2f..%2fetc/passwd"),
+            ("/..%2F..%2Fetc", "/..%2F..%2Fetc"),
+            ("/a/b", "/a/b"),
+        ] {
+            assert_eq!(decoded_path(path), decoded);
         }
     }
 }

@@ -48,7 +48,7 @@ const SITE: &[(&str, &str)] = &[
         "<!DOCTYPE html><title>t</title>\n<a href=\"about\">About</a> <a href=\"/guide/\">Guide</a>\n\
          <a href=\"missing.html\">The <b>missing</b> page</a>\n<a href=\"guide/#start\">ok</a>\n\
          <a href=\"guide/index.html#strat\">Start here</a> <a href=\"#top\">up</a> <a href=\"#nowhere\">x</a>\n\
-         <a href=\"#/route\">app</a> <a href=\"about.html#:~:text=x\">text</a> <a href=\"about#caf%C3%A9\">é</a>\n\
+         <a href=\"#/route\">app</a> <a href=\"about.html#:~:text=home\">text</a> <a href=\"about#caf%C3%A9\">é</a>\n\
          <a href=\"mailto:me\">m</a> <a href=\"mailto:me@example.com\">m</a> <a href=\"file:///C:/x\">f</a>\n\
          <a href=\"http://[bad/\">b</a> <a href=\"tel:123\">t</a> <img src=\"a.png\" srcset=\"a.png 1x, b.png 2x\">\n\
          <a href=\"assets/\">listing</a> <a href=\"About.html\">case</a>",
@@ -180,13 +180,13 @@ fn every_format_reports_the_finding_and_escapes_control_characters() {
     let page = "<a href=\"gone\u{1b}[2J.html\">x|<i>y</i> &lt;script&gt; \u{202e}</a>\n<a href='x.html'>fine, 100%</a>";
     write(folder.path(), &[("a.html", page)]);
     for (format, parts) in [
-        ("text", &["a.html\n", "1:10", "broken", "no such file", "2 links", "2 broken"][..]),
+        ("text", &["a.html:1:10", "broken  x.html  no such file\n", "2 links"][..]),
         ("json", &["\"findings\"", "\"missing_file\"", "\"line\":2"]),
         ("jsonl", &["{\"type\":\"broken\"", "\"missing_file\"", "\"line\":2"]),
         ("junit", &["<testsuites", "failures=\"2\"", "type=\"missing_file\"", "2:10 x.html"]),
         ("github", &["::error file=a.html,line=2,col=10,title=Broken link::x.html: no such file"]),
         ("sarif", &["\"ruleId\":\"missing_file\"", "\"startLine\":2", "2.1.0"]),
-        ("markdown", &["| 2 | x.html | fine, 100% | no such file", "&lt;script&gt;"]),
+        ("markdown", &["| x.html | no such file | a.html:2:10 fine, 100% |", "&lt;script&gt;"]),
     ] {
         let output = argiope(folder.path(), &["a.html", "--format", format], "");
         assert_eq!(output.status.code(), Some(3), "{format}");
@@ -196,7 +196,7 @@ fn every_format_reports_the_finding_and_escapes_control_characters() {
         }
         assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{format}: {shown}");
         let summary = if format == "text" { shown } else { text(&output.stderr) };
-        assert!(summary.contains("1 page, 2 links: 2 broken, 0 unknown"), "{format}: {summary}");
+        assert!(summary.contains("1 page, 2 links: 2 broken targets in 2 places, 0 unknown"), "{format}: {summary}");
     }
     let output = argiope(folder.path(), &["a.html", "--format", "junit", "-q", "-o", "out.xml"], "");
     assert!(output.stdout.is_empty() && output.stderr.is_empty());
@@ -465,4 +465,165 @@ fn files_whose_names_are_not_utf8_are_checked() {
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(document["notes"].is_null(), "{document}");
     assert!(!text(&output.stdout).contains("did you mean b\u{fffd}"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn documents_that_must_not_be_read_are_findings_and_are_never_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(
+        folder.path(),
+        &[
+            ("docs/index.md", "[pipe](pipe.md#x) [out](out.md) [shared](shared/a.html#x) [logo](logo.png)\n"),
+            ("docs/sub/inside.md", "# Inside\n"),
+            ("shared/a.html", "<p id=x>"),
+            ("shared/secret.md", "[broken](nowhere.md)"),
+            ("shared/logo.png", ""),
+        ],
+    );
+    let at = |path: &str| folder.path().join(path);
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("docs/pipe.md"), rustix::fs::Mode::RWXU).expect("a pipe");
+    std::fs::File::create(at("docs/sparse.md")).and_then(|file| file.set_len(20 << 30)).expect("a sparse file");
+    for (target, link) in [
+        ("../shared/secret.md", "docs/out.md"),
+        ("../shared", "docs/shared"),
+        ("../shared/logo.png", "docs/logo.png"),
+        ("sub/inside.md", "docs/alias.md"),
+        ("/dev/zero", "docs/zero.html"),
+    ] {
+        std::os::unix::fs::symlink(target, at(link)).expect("a symbolic link");
+    }
+    let output = argiope(folder.path(), &["docs", "--format", "json"], "");
+    assert_eq!(
+        findings(&output),
+        expected(&[
+            ("unknown", "not_read", "docs/pipe.md"),
+            ("unknown", "not_read", "docs/pipe.md#x"),
+            ("unknown", "not_read", "docs/sparse.md"),
+            ("unknown", "not_read", "docs/out.md"),
+            ("unknown", "not_read", "docs/shared"),
+            ("unknown", "not_read", "docs/zero.html"),
+        ])
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let alone = argiope(folder.path(), &["docs/pipe.md"], "");
+    assert_eq!(alone.status.code(), Some(4), "{}", text(&alone.stderr));
+}
+
+#[test]
+fn an_encoded_slash_does_not_lead_out_of_the_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(
+        folder.path(),
+        &[
+            (
+                "site/index.html",
+                "<a href='/%2f..%2fetc/passwd'>a</a><a href='..%2fsecret.html'>b</a><a href='/a%2Fb.html'>c</a>",
+            ),
+            ("site/a/b.html", "x"),
+            ("secret.html", "x"),
+        ],
+    );
+    for flags in [["--root-dir", "site"], ["--base-url", "https://h.example/"]] {
+        let output = argiope(folder.path(), &[&["site", "--format", "json"], &flags[..]].concat(), "");
+        let found = findings(&output);
+        assert_eq!(found.len(), 3, "{flags:?}: {found:?}");
+        assert!(found.iter().all(|(_, kind, _)| kind == "missing_file"), "{found:?}");
+    }
+}
+
+/// A page with `count` links to missing pages of another host, and that host. Every tenth page exists.
+fn page_of_links(other: &Site, count: usize) -> String {
+    let links = (0..count).map(|number| format!("<a href='{}'>x</a>\n", other.url(&format!("/{number}"))));
+    format!("<!DOCTYPE html><title>t</title>{}", links.collect::<String>())
+}
+
+#[test]
+fn the_urls_of_a_page_of_a_host_and_of_the_run_are_limited() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = Site::http("127.0.0.1:0").expect("a socket");
+    write(folder.path(), &[("a.html", &page_of_links(&other, 50))]);
+    let web = PracticeWeb::new().site(other).start().expect("a server");
+    for (flags, requested) in [
+        (["--max-links", "10"], 10),
+        (["--max-external-per-host", "20"], 20),
+        (["--max-external", "30"], 30),
+        (["--max-external", "1000"], 50),
+    ] {
+        let before = web.log().len();
+        let arguments = ["a.html", "--allow-private", "--format", "json"];
+        let output = argiope(folder.path(), &[&arguments[..], &flags[..]].concat(), "");
+        let log = web.log();
+        let heads = log.iter().skip(before).filter(|request| request.method == "HEAD").count();
+        assert_eq!(heads, requested, "{flags:?}: {}", text(&output.stdout));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(document["summary"]["over_limits"], 50 - requested, "{flags:?}");
+        assert_eq!(document["summary"]["broken_places"], requested, "{flags:?}");
+        assert_eq!(document["notes"].is_null(), requested == 50 || requested == 10, "{document}");
+    }
+}
+
+#[test]
+fn a_missing_page_is_requested_once_where_the_host_answers_head_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = Site::http("127.0.0.1:0").expect("a socket");
+    write(folder.path(), &[("a.html", &page_of_links(&other, 30))]);
+    let good = Response::html("<p>fine</p>");
+    let other = other.page("/0", good).page("/wrong", Response::html("x").on_head(Response::status(404)));
+    let web = PracticeWeb::new().site(other).start().expect("a server");
+    let output = argiope(folder.path(), &["a.html", "--allow-private", "--format", "json"], "");
+    assert_eq!(findings(&output).len(), 29);
+    let gets = web.log().iter().filter(|request| request.method == "GET" && request.path != "/robots.txt").count();
+    assert!(gets <= 1, "a GET follows a HEAD at most until the host is known: {gets}");
+}
+
+#[test]
+fn links_are_unknown_if_no_external_host_can_be_reached() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let links = "<a href=http://a.test/>a</a><a href=http://b.test/x>b</a>";
+    write(folder.path(), &[("a.html", links), ("b.html", &format!("{links}<a href=a.html>local</a>"))]);
+    // A socket that never answers: the names cannot be resolved.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let dns = silent.local_addr().expect("an address").to_string();
+    let flags = ["--dns", &dns, "--connect-timeout", "100ms", "--max-tries", "1", "--format", "json"];
+    for (file, code) in [("a.html", 4), ("b.html", 0)] {
+        let output = argiope(folder.path(), &[&[file], &flags[..]].concat(), "");
+        assert_eq!(output.status.code(), Some(code), "{file}: {}", text(&output.stderr));
+        let found = findings(&output);
+        assert!(found.len() == 2 && found.iter().all(|(verdict, ..)| verdict == "unknown"), "{found:?}");
+        let notes = text(&output.stderr).matches("is the network down?").count();
+        assert_eq!(notes, 1, "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn text_fragments_are_checked_against_the_text_of_the_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let links = |page: &str| {
+        format!(
+            "<a href='{page}#:~:text=Two%20words'>a</a><a href='{page}#:~:text=other,-words'>b</a>\
+             <a href='{page}#part:~:text=Start,end'>c</a><a href='{page}#gone:~:text=two'>d</a>"
+        )
+    };
+    let target = "<p id=part>two <b>words</b>, <i>st</i>art\nand end<script>other words</script>";
+    let missing = |page: &str| {
+        expected(&[
+            ("broken", "fragment", &format!("{page}#:~:text=other,-words")),
+            ("broken", "fragment", &format!("{page}#gone:~:text=two")),
+        ])
+    };
+    write(
+        folder.path(),
+        &[("index.html", &links("page.html")), ("page.html", target), ("other.html", &links(&site.url("/page")))],
+    );
+    let local = argiope(folder.path(), &["index.html", "page.html", "--format", "json"], "");
+    assert_eq!(findings(&local).len(), 2, "{}", text(&local.stdout));
+    let page = site.url("/page");
+    let root = site.url("/");
+    let site = site.page("/", Response::html(links("page"))).page("/page", Response::html(target));
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    for arguments in [[root.as_str(), "--format", "json"], ["other.html", "--format", "json"]] {
+        let output = argiope(folder.path(), &[&arguments[..], &["--allow-private"]].concat(), "");
+        assert_eq!(findings(&output), missing(&page), "{arguments:?}: {}", text(&output.stderr));
+    }
 }

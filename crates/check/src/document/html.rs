@@ -19,6 +19,7 @@ pub(super) fn read<'a>(text: &'a str, is_xml: bool, anchors: &mut impl AnchorCol
         anchors,
         foreign: ForeignStack::default(),
         template_depth: 0,
+        open_link: None,
     };
     let mut tokenizer = Tokenizer::new(if is_xml { Dialect::Xml } else { Dialect::Html });
     // One chunk, so that every tag is a slice of `text` and has an offset in it.
@@ -38,6 +39,8 @@ struct HtmlReader<'a, 'b, A> {
     foreign: ForeignStack,
     /// The number of open `template` elements. Their content is not displayed.
     template_depth: u32,
+    /// The index of the last link, if it is still open.
+    open_link: Option<usize>,
 }
 
 /// The values of one tag's attributes that contain a reference or determine its kind.
@@ -90,6 +93,26 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         let Some((written, offset)) = written.and_then(|written| self.locate(written)) else { return };
         let href = decode_character_references(written, TextContext::Attribute);
         self.found.references.push(Reference { href, kind, offset, text });
+    }
+
+    /// Adds a link, whose text is the content of the element.
+    fn add_link(&mut self, tag: &Tag<'_>, written: Option<&[u8]>) {
+        self.close_link(tag.name);
+        let count = self.found.references.len();
+        let content = self.name_end(tag)..self.text.len();
+        self.add(written, ReferenceKind::Link, ReferenceText::Content(content));
+        self.open_link = (self.found.references.len() > count).then_some(count);
+    }
+
+    /// Ends the text of the open link before the tag with this name, a slice of `self.text`. Links do not nest, so the texts
+    /// of all links together are at most as long as the page.
+    fn close_link(&mut self, name: &[u8]) {
+        let Some(index) = self.open_link.take() else { return };
+        if let Some((_, offset)) = self.locate(name)
+            && let Some(Reference { text: ReferenceText::Content(content), .. }) = self.found.references.get_mut(index)
+        {
+            content.end = offset;
+        }
     }
 
     /// Adds a resource that the page needs for display. An empty URL is skipped.
@@ -183,12 +206,13 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
     /// Reads the start tag of an HTML element.
     fn read_html_tag(&mut self, element: u64, tag: &Tag<'_>) {
         match element {
-            names::A | names::AREA => {
-                let values = self.read_attributes(tag, element == names::A);
-                let text = match element {
-                    names::A => ReferenceText::Content(self.name_end(tag)),
-                    _ => self.text_of_attribute(values.alt),
-                };
+            names::A => {
+                let values = self.read_attributes(tag, true);
+                self.add_link(tag, values.href);
+            }
+            names::AREA => {
+                let values = self.read_attributes(tag, false);
+                let text = self.text_of_attribute(values.alt);
                 self.add(values.href, ReferenceKind::Link, text);
             }
             names::LINK => self.read_link(tag),
@@ -272,7 +296,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         match element {
             names::A => {
                 let values = self.read_attributes(tag, false);
-                self.add(values.href.or(values.xlink), ReferenceKind::Link, ReferenceText::Content(self.name_end(tag)));
+                self.add_link(tag, values.href.or(values.xlink));
             }
             names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT => {
                 let values = self.read_attributes(tag, false);
@@ -328,6 +352,9 @@ impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
     }
 
     fn end(&mut self, name: &[u8]) {
+        if key(name) == names::A {
+            self.close_link(name);
+        }
         if !self.is_xml {
             self.foreign.end(name);
             if self.template_depth > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
@@ -396,6 +423,31 @@ mod tests {
         let reference = found.references.first().expect("a link");
         assert_eq!(LineCounter::new(text).at(reference.offset), (1, 25));
         assert_eq!(link_text(text, &reference.text), "one two three");
+    }
+
+    #[test]
+    fn the_texts_of_links_do_not_overlap() {
+        let text = "<a href=x>one <a href=y><b>two</b></a> three <svg><a href=z>four</svg>";
+        let found = read(text, false, &mut Vec::new());
+        let texts: Vec<String> = found.references.iter().map(|reference| link_text(text, &reference.text)).collect();
+        assert_eq!(texts, ["one", "two", "four"]);
+        let unclosed = "<a href=x>".repeat(1000);
+        let found = read(&unclosed, false, &mut Vec::new());
+        let length = |reference: &Reference<'_>| match &reference.text {
+            ReferenceText::Content(content) => content.len(),
+            _ => 0,
+        };
+        let total: usize = found.references.iter().map(length).sum();
+        assert!(total <= unclosed.len(), "{total}");
+    }
+
+    #[test]
+    fn references_are_in_the_order_of_their_positions() {
+        let text = "<img srcset=\"b.png 1x, c.png 2x\" src=\"a.png\"><img src=d.png>";
+        let found = read(text, false, &mut Vec::new());
+        let hrefs: Vec<&str> = found.references.iter().map(|reference| &*reference.href).collect();
+        assert_eq!(hrefs, ["b.png", "c.png", "a.png", "d.png"]);
+        assert!(found.references.is_sorted_by_key(|reference| reference.offset));
     }
 
     #[test]

@@ -16,13 +16,6 @@ const MAX_LINK_TEXT: usize = 400;
 
 /// Reads Markdown.
 pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
-    let options = Options::ENABLE_TABLES
-        | Options::ENABLE_FOOTNOTES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_HEADING_ATTRIBUTES
-        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
-        | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
     let mut document = DocumentReferences::default();
     let mut slugs = Slugs::default();
     // The open links and images, as indices of `document.references`. Their texts arrive in pieces.
@@ -37,7 +30,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
     // as `_`, which may be part of a URL, so the next piece of text may begin within that URL.
     let mut bare_end = 0;
     let source = nesting::limited(text);
-    for (event, range) in Parser::new_ext(&source, options).into_offset_iter() {
+    for (event, range) in Parser::new_ext(&source, options()).into_offset_iter() {
         match event {
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
                 let href = if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
@@ -110,6 +103,17 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
         document.references.sort_by_key(|reference| reference.offset);
     }
     document
+}
+
+/// The extensions of CommonMark that are read.
+pub(super) fn options() -> Options {
+    Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_HEADING_ATTRIBUTES
+        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+        | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS
 }
 
 /// Adds a piece of text to the open links. An outer link begins before an inner one and has all of its text, so if one is
@@ -243,5 +247,36 @@ mod tests {
             "https://e.example/",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_end_of_a_bare_url_is_found_in_one_pass() {
+        for (text, url) in [
+            (format!("http://a{}", ")".repeat(80_000)), "http://a"),
+            (format!("(http://a(b){}", ".)".repeat(40_000)), "http://a(b)"),
+            (format!("http://a/b{}", "_".repeat(80_000)), "http://a/b"),
+        ] {
+            let document = read(&text, &mut Vec::new());
+            let found: Vec<&str> = document.references.iter().map(|reference| &*reference.href).collect();
+            assert_eq!(found, [url]);
+        }
+        let joined = "http://a_".repeat(1000);
+        let document = read(&joined, &mut Vec::new());
+        let lengths: Vec<usize> = document.references.iter().map(|reference| reference.href.len()).collect();
+        assert_eq!(lengths, [joined.len() - 1], "the pieces of the text are parts of one URL");
+    }
+
+    #[test]
+    fn nested_images_keep_a_limited_part_of_their_text() {
+        let kept = |depth: usize| {
+            let text = format!("{}{}", "![a ".repeat(depth), "](x)".repeat(depth));
+            let length = |reference: &Reference<'_>| match &reference.text {
+                ReferenceText::Given(text) => text.len(),
+                _ => 0,
+            };
+            read(&text, &mut Vec::new()).references.iter().map(length).sum::<usize>()
+        };
+        assert_eq!(kept(3), "a a a a a a ".len());
+        assert!(kept(2000) <= 2000 * MAX_LINK_TEXT, "{}", kept(2000));
     }
 }

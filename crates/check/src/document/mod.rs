@@ -7,14 +7,17 @@ mod html;
 mod markdown;
 mod nesting;
 mod position;
+mod text;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use argiope_core::page::examine::charset_of_page;
 use encoding_rs::Encoding;
 
 use crate::anchors::AnchorCollector;
 pub(crate) use position::{LineCounter, link_text};
+pub(crate) use text::page_text;
 
 /// The bytes that mark a file as UTF-8.
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -61,8 +64,8 @@ pub(crate) enum ReferenceText<'a> {
     None,
     /// The text itself: the value of an attribute, or the text of a Markdown link.
     Given(Cow<'a, str>),
-    /// The content of an element. The offset is that of the end of the name in its start tag.
-    Content(usize),
+    /// The content of an element: from the end of the name in its start tag to the tag that ends it.
+    Content(Range<usize>),
 }
 
 /// A reference from a document to a target.

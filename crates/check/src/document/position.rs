@@ -57,7 +57,7 @@ pub(crate) fn link_text(text: &str, source: &ReferenceText<'_>) -> String {
     match source {
         ReferenceText::None => String::new(),
         ReferenceText::Given(text) => shorten(text),
-        ReferenceText::Content(offset) => shorten(&element_text(text.get(*offset..).unwrap_or(""))),
+        ReferenceText::Content(content) => shorten(&element_text(text.get(content.clone()).unwrap_or(""))),
     }
 }
 
@@ -85,9 +85,9 @@ fn element_text(from: &str) -> String {
 
 /// The alternative text of the `img` tag that begins here.
 fn alt_of(tag: &str) -> Option<&str> {
-    let tag = tag.get(..tag_end(tag)?)?;
     let is_image = tag.get(..4).is_some_and(|name| name.eq_ignore_ascii_case("<img"));
-    let (_, after) = tag.split_once("alt=").filter(|_| is_image)?;
+    let tag = tag.get(..tag_end(tag).filter(|_| is_image)?)?;
+    let (_, after) = tag.split_once("alt=")?;
     let quote = after.chars().next().filter(|first| matches!(first, '"' | '\''))?;
     after.get(1..)?.split(quote).next()
 }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_text_of_a_link_is_its_visible_text() {
-        let text = |html: &str| link_text(html, &ReferenceText::Content("<a".len()));
+        let text = |html: &str| link_text(html, &ReferenceText::Content("<a".len()..html.len()));
         assert_eq!(text("<a href=x>a &amp; b</a> c"), "a & b");
         assert_eq!(text("<a href=x><img src=i alt='A picture'></a>"), "A picture");
         assert_eq!(text("<a href=x>never closed"), "never closed");

@@ -1,16 +1,22 @@
 //! The end of a folder check: turns faults into findings. Documents with faults that the first pass could not detect are
 //! read again.
 
+use std::collections::BTreeSet;
 use std::sync::{OnceLock, PoisonError};
 
 use hashbrown::HashMap;
 
 use super::tree::FileId;
 use super::{FolderCheck, OpenDocument, PendingFragment, ReferenceVerdict, parallel, read_file};
+use crate::anchors::FragmentId;
 use crate::document::{self, DecodedText, LineCounter, Reference, link_text};
 use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
+use crate::text_fragment;
+
+/// Maximum bytes of text that are searched for the texts of links to one document.
+const MAX_SEARCHED: usize = 64 << 20;
 
 /// A fault and where it occurs.
 pub(super) struct FoundFault {
@@ -47,10 +53,12 @@ pub(super) enum Hint {
 impl FolderCheck<'_> {
     /// Ends the check, given the faults of remote URLs.
     pub fn finish(mut self, remote: &RemoteFaults) -> CheckReport {
-        let is_faulty_target = {
-            let table = self.remote.get_mut().unwrap_or_else(PoisonError::into_inner);
-            table.targets.iter().map(|target| remote.faults.contains_key(target)).collect::<Vec<bool>>()
-        };
+        self.find_missing_texts();
+        let table = self.remote.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let is_faulty_target: Vec<bool> =
+            table.targets.iter().map(|target| remote.faults.contains_key(target)).collect();
+        let is_left_out: Vec<bool> = table.targets.iter().map(|target| remote.left_out.contains(target)).collect();
+        let is_in = |list: &[bool], id: &u32| list.get(*id as usize).copied().unwrap_or(false);
         let mut to_reread: Vec<FileId> = Vec::new();
         let mut found: Vec<(FileId, Vec<FoundFault>)> = Vec::new();
         for scan in std::mem::take(&mut self.scans) {
@@ -58,9 +66,10 @@ impl FolderCheck<'_> {
                 let anchors = self.anchors.get(pending.file as usize).and_then(OnceLock::get);
                 anchors.is_some_and(|anchors| !anchors.has(pending.fragment))
             };
-            let has_faulty_target =
-                || scan.remote.iter().any(|id| is_faulty_target.get(*id as usize).copied().unwrap_or(false));
-            if scan.pending.iter().any(is_missing) || has_faulty_target() {
+            let has_faulty_target = || scan.remote.iter().any(|id| is_in(&is_faulty_target, id));
+            self.summary.over_limits += scan.remote.iter().filter(|id| is_in(&is_left_out, id)).count() as u64;
+            let has_missing_text = scan.texts.iter().any(|text| self.missing_texts.contains_key(text));
+            if scan.pending.iter().any(is_missing) || has_missing_text || has_faulty_target() {
                 to_reread.push(scan.document);
             } else if !scan.faults.is_empty() {
                 found.push((scan.document, scan.faults));
@@ -92,6 +101,7 @@ impl FolderCheck<'_> {
             }
         }
         self.suggest(&mut report.findings, &hints);
+        report.findings.extend(self.refused());
         report.update_counts();
         report
     }
@@ -109,20 +119,55 @@ impl FolderCheck<'_> {
             ReferenceVerdict::Good
             | ReferenceVerdict::NotChecked
             | ReferenceVerdict::Ignored
+            | ReferenceVerdict::OverLimits
             | ReferenceVerdict::Remote(_) => None,
             ReferenceVerdict::Fault(url, fault, None) => Some((url, fault, Hint::None)),
             ReferenceVerdict::Fault(url, fault, Some(path)) => Some((url, fault, Hint::MissingPath(path, source))),
-            ReferenceVerdict::Element(file, element) => {
-                let anchors = self.anchors.get(file as usize).and_then(OnceLock::get);
-                if anchors.is_none_or(|anchors| anchors.has(element.hash())) {
-                    return None;
-                }
-                let url = format!("{}#{}", self.name(&open.path, open.source), element.text());
-                let message = format!("no element has the id {:?}", element.text());
-                let hint = Hint::MissingElement(file, element.text().to_owned());
-                Some((url, Fault::broken(FaultKind::Fragment, message), hint))
+            ReferenceVerdict::Element(file, element) => self.missing_element(file, &element, open),
+            ReferenceVerdict::Text(file, element, fragment) => {
+                element.and_then(|element| self.missing_element(file, &element, open)).or_else(|| {
+                    let text = self.missing_texts.get(&(file, fragment.into()))?;
+                    let url = format!("{}#{fragment}", self.name(&open.path, open.source));
+                    Some((url, text_fragment::fault(text), Hint::None))
+                })
             }
         }
+    }
+
+    /// The fault of a reference to an element that the document does not have, if the document was read.
+    fn missing_element(
+        &self,
+        file: FileId,
+        element: &FragmentId<'_>,
+        open: &OpenDocument<'_>,
+    ) -> Option<(String, Fault, Hint)> {
+        let anchors = self.anchors.get(file as usize).and_then(OnceLock::get);
+        if anchors.is_none_or(|anchors| anchors.has(element.hash())) {
+            return None;
+        }
+        let url = format!("{}#{}", self.name(&open.path, open.source), element.text());
+        let message = format!("no element has the id {:?}", element.text());
+        let hint = Hint::MissingElement(file, element.text().to_owned());
+        Some((url, Fault::broken(FaultKind::Fragment, message), hint))
+    }
+
+    /// Looks for the texts that fragments lead to, reading each document once.
+    fn find_missing_texts(&mut self) {
+        let mut wanted: HashMap<FileId, BTreeSet<&str>> = HashMap::new();
+        for (file, fragment) in self.scans.iter().flat_map(|scan| &scan.texts) {
+            wanted.entry(*file).or_default().insert(fragment);
+        }
+        let (mut missing, mut buffer) = (HashMap::new(), Vec::new());
+        for (file, fragments) in wanted {
+            let Some(entry) = self.entry(file) else { continue };
+            let Some(kind) = entry.kind.filter(|_| read_file(entry, &mut buffer).is_ok()) else { continue };
+            let page = document::page_text(&DecodedText::of_file(&buffer, kind).text, kind);
+            for fragment in fragments.into_iter().take((MAX_SEARCHED / page.len().max(1)).max(1)) {
+                let text = text_fragment::missing_text(fragment, &page);
+                missing.extend(text.map(|text| ((file, Box::from(fragment)), text)));
+            }
+        }
+        self.missing_texts = missing;
     }
 
     /// Reads a document with faults again, and finds all its faults with their positions.
@@ -136,7 +181,7 @@ impl FolderCheck<'_> {
         let decoded = DecodedText::of_file(buffer, kind);
         // The anchors are known from the first pass.
         let document = document::read(&decoded.text, kind, &mut ());
-        let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
+        let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), &decoded) else {
             return found;
         };
         let page = self.shown_path(&entry.path, entry.source);
@@ -154,6 +199,19 @@ impl FolderCheck<'_> {
             found.extend(fault.map(|fault| FoundFault::new(fault, &page, &mut lines, reference)));
         }
         found
+    }
+
+    /// A finding for each document and folder that must not be read.
+    fn refused(&self) -> impl Iterator<Item = LinkFinding> + '_ {
+        let entries = self.tree.entries().iter();
+        let documents = entries.filter_map(|entry| Some((entry.path.as_str(), entry.source, entry.refusal?)));
+        let reason = "not read: the symbolic link leads out of the folder";
+        let folders = self.tree.refused_folders.iter().map(move |(path, source)| (path.as_str(), *source, reason));
+        documents.chain(folders).map(|(path, source, reason)| {
+            let page = self.shown_path(path, source);
+            let on = vec![Occurrence { page: page.clone(), line: 0, column: 0, text: String::new() }];
+            LinkFinding { url: page, fault: Fault::unknown(FaultKind::NotRead, reason), on }
+        })
     }
 
     /// Adds suggestions to the findings.

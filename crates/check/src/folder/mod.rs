@@ -12,6 +12,7 @@ mod tree;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -19,16 +20,19 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use argiope_core::page::examine::BaseUrl;
 use encoding_rs::Encoding;
 use hashbrown::HashMap;
+use rustix::fs::OFlags;
 
 use crate::anchors::{AnchorHashes, AnchorSet, Fragment, FragmentHash, FragmentId};
 use crate::document::{self, DecodedText, DocumentType, LineCounter, Reference, ReferenceKind};
 use crate::finding::{CheckSummary, Fault, FaultKind};
+use crate::limits::{ReferenceBudget, TargetMemory};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::RemoteTarget;
 use crate::target::{self, Target};
+use crate::text_fragment;
 use faults::FoundFault;
 use folder_urls::FolderUrls;
-use tree::{FileEntry, FileId, FileTree, PathTarget};
+use tree::{FileEntry, FileId, FileTree, MAX_DOCUMENT, PathTarget, refusal};
 
 /// A check of folders and files.
 pub struct FolderCheck<'a> {
@@ -45,6 +49,8 @@ pub struct FolderCheck<'a> {
     /// The results of the first pass.
     scans: Vec<PageScan>,
     remote: Mutex<RemoteTable>,
+    /// The texts that fragments lead to and that the documents do not have.
+    missing_texts: HashMap<(FileId, Box<str>), String>,
     summary: CheckSummary,
     notes: Vec<String>,
 }
@@ -60,10 +66,10 @@ struct FolderSource {
 }
 
 /// The distinct remote URLs that documents reference, with their indices.
-#[derive(Default)]
 struct RemoteTable {
     index: HashMap<RemoteTarget, u32>,
     targets: Vec<RemoteTarget>,
+    memory: TargetMemory,
 }
 
 /// The result of the first pass over a document.
@@ -72,13 +78,16 @@ struct PageScan {
     document: FileId,
     /// Elements that must exist in documents that were not read yet.
     pending: Vec<PendingFragment>,
-    /// Indices of remote URLs.
+    /// Documents and fragments that lead to a text in them.
+    texts: Vec<(FileId, Box<str>)>,
+    /// The index of the remote URL of each reference.
     remote: Vec<u32>,
     /// Faults that were found in the first pass.
     faults: Vec<FoundFault>,
     links: u64,
     not_checked: u64,
     ignored: u64,
+    over_limits: u64,
     /// A note for the user, if the document could not be read.
     unreadable: Option<String>,
 }
@@ -101,6 +110,7 @@ struct OpenDocument<'a> {
     url: String,
     /// The path of the file that `url` maps to.
     path: String,
+    budget: ReferenceBudget,
 }
 
 /// The result of checking a reference against the file system.
@@ -108,8 +118,12 @@ enum ReferenceVerdict<'a> {
     Good,
     NotChecked,
     Ignored,
+    /// A limit was reached.
+    OverLimits,
     /// Good if the file has this element.
     Element(FileId, FragmentId<'a>),
+    /// Good if the document has this element, if one is given, and the text that the fragment leads to.
+    Text(FileId, Option<FragmentId<'a>>, &'a str),
     /// A remote URL, which is in [`OpenDocument::url`]. The value is its fragment, if that must be checked.
     Remote(Option<&'a str>),
     /// The name of the target in the output, the fault, and the path if the fault is that it does not exist.
@@ -135,7 +149,7 @@ impl<'a> FolderCheck<'a> {
                 urls: FolderUrls::new(root, options.base_url.as_ref()),
             });
         }
-        let mut tree = FileTree::walk(&absolute);
+        let mut tree = FileTree::walk(&absolute, root_dir.as_deref());
         let notes = std::mem::take(&mut tree.unreadable);
         let numbered = tree.entries().iter().enumerate().filter(|(_, entry)| entry.kind.is_some());
         let mut documents: Vec<FileId> = numbered.filter_map(|(id, _)| FileId::try_from(id).ok()).collect();
@@ -152,7 +166,12 @@ impl<'a> FolderCheck<'a> {
             anchors,
             documents,
             scans: Vec::new(),
-            remote: Mutex::default(),
+            remote: Mutex::new(RemoteTable {
+                index: HashMap::new(),
+                targets: Vec::new(),
+                memory: TargetMemory::new(&options.limits),
+            }),
+            missing_texts: HashMap::new(),
             summary: CheckSummary::default(),
             notes,
         };
@@ -189,6 +208,7 @@ impl<'a> FolderCheck<'a> {
             summary.links += scan.links;
             summary.not_checked += scan.not_checked;
             summary.ignored += scan.ignored;
+            summary.over_limits += scan.over_limits;
             self.notes.extend(scan.unreadable.take());
         }
         self.summary = summary;
@@ -210,7 +230,7 @@ impl<'a> FolderCheck<'a> {
             // Ignored: each document is read once, so the anchors are not set yet.
             let _ = anchors.set(hashes.take());
         }
-        let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), decoded.encoding) else {
+        let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), &decoded) else {
             return scan;
         };
         let mut lines = LineCounter::new(&decoded.text);
@@ -220,14 +240,23 @@ impl<'a> FolderCheck<'a> {
                 ReferenceVerdict::Good => {}
                 ReferenceVerdict::NotChecked => scan.not_checked += 1,
                 ReferenceVerdict::Ignored => scan.ignored += 1,
+                ReferenceVerdict::OverLimits => scan.over_limits += 1,
                 ReferenceVerdict::Element(file, fragment)
                     if self.anchors.get(file as usize).and_then(OnceLock::get).is_none() =>
                 {
                     scan.pending.push(PendingFragment { file, fragment: fragment.hash() });
                 }
+                ReferenceVerdict::Text(file, element, fragment) => {
+                    let pending = element.map(|element| PendingFragment { file, fragment: element.hash() });
+                    scan.pending.extend(pending);
+                    scan.texts.push((file, fragment.into()));
+                }
                 ReferenceVerdict::Remote(fragment) => {
                     let fragment = fragment.map(str::to_owned);
-                    scan.remote.push(self.remote_id(RemoteTarget { url: open.url.clone(), fragment }));
+                    match self.remote_id(RemoteTarget { url: open.url.clone(), fragment }) {
+                        Some(id) => scan.remote.push(id),
+                        None => scan.over_limits += 1,
+                    }
                 }
                 verdict @ (ReferenceVerdict::Fault(..) | ReferenceVerdict::Element(..)) => {
                     if let Some(fault) = self.fault_of(verdict, &open, entry.source) {
@@ -240,8 +269,6 @@ impl<'a> FolderCheck<'a> {
         scan.pending.sort_unstable();
         scan.pending.dedup();
         scan.pending.shrink_to_fit();
-        scan.remote.sort_unstable();
-        scan.remote.dedup();
         scan.remote.shrink_to_fit();
         scan
     }
@@ -263,16 +290,19 @@ impl<'a> FolderCheck<'a> {
         }
     }
 
-    /// The index of a remote URL in the table; adds it if it is new.
-    fn remote_id(&self, target: RemoteTarget) -> u32 {
+    /// The index of a remote URL in the table; adds it if it is new. `None` if there is no room for it.
+    fn remote_id(&self, target: RemoteTarget) -> Option<u32> {
         let mut table = self.remote.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&id) = table.index.get(&target) {
-            return id;
+            return Some(id);
         }
-        let id = u32::try_from(table.targets.len()).unwrap_or(u32::MAX);
+        if !table.memory.charge(target.url.len() + target.fragment.as_ref().map_or(0, String::len)) {
+            return None;
+        }
+        let id = u32::try_from(table.targets.len()).ok()?;
         table.targets.push(target.clone());
         table.index.insert(target, id);
-        id
+        Some(id)
     }
 
     fn entry(&self, id: FileId) -> Option<&FileEntry> {
@@ -286,11 +316,13 @@ impl<'a> FolderCheck<'a> {
         entry: &FileEntry,
         kind: DocumentType,
         base: Option<&str>,
-        encoding: &'static Encoding,
+        decoded: &DecodedText<'_>,
     ) -> Option<OpenDocument<'s>> {
+        let encoding = decoded.encoding;
         let source = self.sources.get(entry.source)?;
         let base = source.urls.base_of(&entry.path, base, encoding)?;
-        Some(OpenDocument { id, source, kind, base, encoding, url: String::new(), path: String::new() })
+        let budget = ReferenceBudget::new(decoded.text.len(), &self.options.limits);
+        Some(OpenDocument { id, source, kind, base, encoding, url: String::new(), path: String::new(), budget })
     }
 
     /// Checks a reference against the file system.
@@ -301,6 +333,9 @@ impl<'a> FolderCheck<'a> {
         let has_ignore_patterns = !self.options.ignore.is_empty();
         if has_ignore_patterns && self.options.ignore.is_match(&reference.href) {
             return ReferenceVerdict::Ignored;
+        }
+        if !open.budget.may_resolve(&reference.href, &open.url) {
+            return ReferenceVerdict::OverLimits;
         }
         let (address, fragment) = target::split_fragment(&reference.href);
         let rooted = open.source.urls.rooted(address);
@@ -320,16 +355,29 @@ impl<'a> FolderCheck<'a> {
             Some(Fragment::Element(id)) if self.options.fragments => Some(id),
             _ => None,
         };
+        let text = fragment.filter(|fragment| self.options.fragments && text_fragment::has_text(fragment));
         let OpenDocument { url, path, source, .. } = open;
         let Some(path) = source.urls.path(url, path) else {
             if !self.options.external {
                 return ReferenceVerdict::NotChecked;
             }
-            return ReferenceVerdict::Remote(fragment.filter(|_| element.is_some()));
+            if !open.budget.may_request(&open.url) {
+                return ReferenceVerdict::OverLimits;
+            }
+            return ReferenceVerdict::Remote(fragment.filter(|_| element.is_some() || text.is_some()));
         };
         let from_markdown = open.kind == DocumentType::Markdown;
         match self.tree.find(path, from_markdown) {
+            Some(PathTarget::File(file)) if text.is_some() && self.is_document(file) => {
+                let element = element.filter(|element| !element.is_top() && !element.is_route());
+                ReferenceVerdict::Text(file, element, text.unwrap_or_default())
+            }
             Some(PathTarget::File(file)) => match element {
+                Some(element) if self.is_refused(file) => {
+                    let name = format!("{}#{}", self.name(path, source), element.text());
+                    let fault = Fault::unknown(FaultKind::NotRead, "the document was not read");
+                    ReferenceVerdict::Fault(name, fault, None)
+                }
                 Some(element) if !element.is_top() && self.has_anchors(file) => self.judge_element(open, file, element),
                 _ => ReferenceVerdict::Good,
             },
@@ -344,6 +392,16 @@ impl<'a> FolderCheck<'a> {
                 ReferenceVerdict::Fault(self.name(path, source), fault, Some(path.to_owned()))
             }
         }
+    }
+
+    /// Whether a file is a document that was found by walking and is read.
+    fn is_document(&self, file: FileId) -> bool {
+        self.entry(file).is_some_and(|entry| entry.kind.is_some())
+    }
+
+    /// Whether a file is a document that must not be read.
+    fn is_refused(&self, file: FileId) -> bool {
+        self.entry(file).is_some_and(|entry| entry.refusal.is_some())
     }
 
     /// Whether a fragment can refer to an element of this file.
@@ -409,11 +467,19 @@ impl<'a> FolderCheck<'a> {
     }
 }
 
-/// Reads a file into the buffer.
+/// Reads a document into the buffer. Never waits: a pipe or a device, which may have replaced the document since the walk, is
+/// opened without blocking and refused.
 fn read_file(entry: &FileEntry, buffer: &mut Vec<u8>) -> std::io::Result<()> {
     buffer.clear();
-    buffer.reserve(usize::try_from(entry.size).unwrap_or(0).saturating_add(1));
-    File::open(entry.raw_path.as_deref().unwrap_or(Path::new(&entry.path)))?.read_to_end(buffer).map(drop)
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let path = entry.raw_path.as_deref().unwrap_or(Path::new(&entry.path));
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if let Some(refusal) = refusal(&metadata, true) {
+        return Err(std::io::Error::other(refusal));
+    }
+    buffer.reserve(usize::try_from(metadata.len()).unwrap_or(0).saturating_add(1));
+    file.take(MAX_DOCUMENT).read_to_end(buffer).map(drop)
 }
 
 /// Applies `work` to all items on all cores. Each thread has its own buffer and state.

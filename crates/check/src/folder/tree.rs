@@ -14,6 +14,9 @@ use crate::document::DocumentType;
 /// The longest ending that the search for a file appends to a path.
 const LONGEST_INDEX_PAGE: &str = "/index.xhtml";
 
+/// Maximum size of a document.
+pub(super) const MAX_DOCUMENT: u64 = 64 << 20;
+
 /// The number of a file: its index in [`FileTree::entries`], continued in [`FileTree::outside`].
 pub(crate) type FileId = u32;
 
@@ -29,6 +32,8 @@ pub(crate) struct FileEntry {
     pub size: u64,
     /// The index of the given path below which the file was found; 0 for files outside of the given paths.
     pub source: usize,
+    /// Why the document is not read, although its name is that of a document.
+    pub refusal: Option<&'static str>,
 }
 
 /// The files of the checked folders, and referenced files outside of them.
@@ -39,6 +44,8 @@ pub(crate) struct FileTree {
     folders: HashSet<Box<str>>,
     /// Files that walking did not find: hidden files, and files outside of the folders.
     outside: Mutex<OutsideFiles>,
+    /// Folders that were not read because a symbolic link leads out of the given paths, each with the index of its path.
+    pub refused_folders: Vec<(String, usize)>,
     /// Notes for the user about files and folders that were not read.
     pub unreadable: Vec<String>,
 }
@@ -63,18 +70,21 @@ pub(crate) enum PathTarget {
 }
 
 impl FileTree {
-    /// Walks folders and adds single files. All paths are absolute.
-    pub fn walk(paths: &[PathBuf]) -> Self {
+    /// Walks folders and adds single files. All paths are absolute. Symbolic links are followed only to targets below
+    /// the paths and below `root_dir`.
+    pub fn walk(paths: &[PathBuf], root_dir: Option<&Path>) -> Self {
+        let allowed = AllowedPaths::new(paths.iter().map(PathBuf::as_path).chain(root_dir));
         let mut tree = Self {
             entries: Vec::new(),
             index: HashMap::new(),
             folders: HashSet::new(),
             outside: Mutex::default(),
+            refused_folders: Vec::new(),
             unreadable: Vec::new(),
         };
         for (source, path) in paths.iter().enumerate() {
             match fs::metadata(path) {
-                Ok(metadata) if metadata.is_dir() => tree.add_folder(path, source),
+                Ok(metadata) if metadata.is_dir() => tree.add_folder(path, source, &allowed),
                 Ok(metadata) => {
                     let name = path.to_string_lossy();
                     if DocumentType::of_name(&name).is_none() {
@@ -83,7 +93,7 @@ impl FileTree {
                              argiope check - < FILE"
                         ));
                     }
-                    tree.add_file(path, metadata.len(), source);
+                    tree.add_file(path, &metadata, source, true);
                 }
                 Err(error) => tree.unreadable.push(format!("{}: {error}", path.display())),
             }
@@ -92,7 +102,7 @@ impl FileTree {
     }
 
     /// Adds all files below a folder, except hidden ones and `node_modules`.
-    fn add_folder(&mut self, top: &Path, source: usize) {
+    fn add_folder(&mut self, top: &Path, source: usize, allowed: &AllowedPaths) {
         let mut todo = vec![top.to_path_buf()];
         // Device and inode of each folder, because symbolic links may form loops.
         let mut visited = HashSet::new();
@@ -112,14 +122,18 @@ impl FileTree {
                     continue;
                 }
                 let path = entry.path();
+                let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+                let is_inside = !is_link || allowed.contains(&path);
                 // Metadata of the target if it is a symbolic link.
                 match fs::metadata(&path) {
                     Ok(metadata) if metadata.is_dir() => {
-                        if visited.insert((metadata.dev(), metadata.ino())) {
+                        if !is_inside {
+                            self.refused_folders.push((path.to_string_lossy().into_owned(), source));
+                        } else if visited.insert((metadata.dev(), metadata.ino())) {
                             todo.push(path);
                         }
                     }
-                    Ok(metadata) => self.add_file(&path, metadata.len(), source),
+                    Ok(metadata) => self.add_file(&path, &metadata, source, is_inside),
                     // A dangling symbolic link: references to it are reported as missing.
                     Err(_) => {}
                 }
@@ -127,14 +141,17 @@ impl FileTree {
         }
     }
 
-    fn add_file(&mut self, path: &Path, size: u64, source: usize) {
+    /// Adds a file. `is_inside`: it is not a symbolic link that leads out of the given paths.
+    fn add_file(&mut self, path: &Path, metadata: &fs::Metadata, source: usize, is_inside: bool) {
         let raw_path = path.to_str().is_none().then(|| path.to_path_buf());
         let path = path.to_string_lossy().into_owned();
-        let kind = DocumentType::of_name(&path);
+        let name_kind = DocumentType::of_name(&path);
+        let refusal = name_kind.and_then(|_| refusal(metadata, is_inside));
+        let (kind, size) = (name_kind.filter(|_| refusal.is_none()), metadata.len());
         let Ok(id) = FileId::try_from(self.entries.len()) else { return };
         if let hashbrown::hash_map::Entry::Vacant(vacant) = self.index.entry(path.as_str().into()) {
             vacant.insert(id);
-            self.entries.push(FileEntry { path, raw_path, kind, size, source });
+            self.entries.push(FileEntry { path, raw_path, kind, size, source, refusal });
         }
     }
 
@@ -225,10 +242,41 @@ impl FileTree {
             return Some(PathTarget::File(id));
         }
         let id = FileId::try_from(self.entries.len() + outside.entries.len()).ok()?;
-        let kind = DocumentType::of_name(path);
-        outside.entries.push(FileEntry { path: path.to_owned(), raw_path: None, kind, size, source: 0 });
+        // A file that is reached through a refused folder is not read either.
+        let is_below = |folder: &str| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        let is_refused = self.refused_folders.iter().any(|(folder, _)| is_below(folder));
+        let kind = DocumentType::of_name(path).filter(|_| !is_refused);
+        let path_copy = path.to_owned();
+        outside.entries.push(FileEntry { path: path_copy, raw_path: None, kind, size, source: 0, refusal: None });
         outside.index.insert(path.into(), id);
         Some(PathTarget::File(id))
+    }
+}
+
+/// The folders that symbolic links may lead to, without symbolic links in their own paths.
+struct AllowedPaths(Vec<PathBuf>);
+
+impl AllowedPaths {
+    fn new<'a>(paths: impl Iterator<Item = &'a Path>) -> Self {
+        Self(paths.filter_map(|path| path.canonicalize().ok()).collect())
+    }
+
+    /// Whether a path leads to a file or folder below one of the allowed paths.
+    fn contains(&self, path: &Path) -> bool {
+        path.canonicalize().is_ok_and(|target| self.0.iter().any(|allowed| target.starts_with(allowed)))
+    }
+}
+
+/// Why a document must not be read; `None` if it may be.
+pub(super) fn refusal(metadata: &fs::Metadata, is_inside: bool) -> Option<&'static str> {
+    if !is_inside {
+        Some("not read: the symbolic link leads out of the folder")
+    } else if !metadata.is_file() {
+        Some("not read: it is not a regular file")
+    } else if metadata.len() > MAX_DOCUMENT {
+        Some("not read: it is larger than 64 MiB")
+    } else {
+        None
     }
 }
 
@@ -258,7 +306,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             fs::write(path, "x").expect("a file");
         }
-        let mut tree = FileTree::walk(std::slice::from_ref(&root));
+        let mut tree = FileTree::walk(std::slice::from_ref(&root), None);
         assert_eq!(tree.entries().len(), 4);
         let name = |target: Option<PathTarget>| match target {
             None => "missing".to_owned(),
@@ -292,7 +340,7 @@ mod tests {
         }
         // The answers must not depend on which kind of document asks first.
         for order in [[false, true], [true, false]] {
-            let mut tree = FileTree::walk(&[folder.path().join("public")]);
+            let mut tree = FileTree::walk(&[folder.path().join("public")], None);
             for from_markdown in order {
                 let find = |path: &str| tree.find(&format!("{}/{path}", folder.path().display()), from_markdown);
                 let (page, docs) = (find("page"), find("docs"));

@@ -4,31 +4,41 @@ use std::fmt::Write as _;
 
 use argiope_core::output::escape::visible;
 
-use super::{findings_by_page, message};
-use crate::finding::{CheckReport, Verdict};
+use super::{message, more_places};
+use crate::finding::{CheckReport, LinkFinding, Occurrence, Verdict};
 use crate::target::scheme;
 use crate::web::LIST_NAME;
 
-/// One workflow command for each occurrence.
+/// One workflow command for each target, at its first place in a file.
 pub fn annotations(report: &CheckReport) -> String {
     let mut out = String::new();
-    for (page, list) in findings_by_page(report) {
-        for (on, finding) in list {
-            let (level, title) = match finding.fault.verdict {
-                Verdict::Broken => ("error", "Broken link"),
-                Verdict::Unknown => ("warning", "Link could not be checked"),
-            };
-            let text = visible(&message(finding)).into_owned();
-            // Only files can be annotated. For the page of a site and for a list of URLs, the message contains the name.
-            let _ = if scheme(page).is_some() || page == LIST_NAME {
-                writeln!(out, "::{level} title={title}::{}", escape(&format!("{}: {text}", visible(page))))
-            } else {
-                let (file, line, column) = (escape_property(&visible(page)), on.line, on.column);
-                writeln!(out, "::{level} file={file},line={line},col={column},title={title}::{}", escape(&text))
-            };
-        }
+    for finding in &report.findings {
+        let Some(on) = finding.on.iter().find(|on| is_file(on)).or(finding.on.first()) else { continue };
+        let (level, title) = match finding.fault.verdict {
+            Verdict::Broken => ("error", "Broken link"),
+            Verdict::Unknown => ("warning", "Link could not be checked"),
+        };
+        let text = visible(&text(finding)).into_owned();
+        // Only files can be annotated. For the page of a site and for a list of URLs, the message contains the name.
+        let _ = if is_file(on) {
+            // Lines and columns count from 1. A finding about a whole file has none.
+            let (file, line, column) = (escape_property(&visible(&on.page)), on.line.max(1), on.column.max(1));
+            writeln!(out, "::{level} file={file},line={line},col={column},title={title}::{}", escape(&text))
+        } else {
+            writeln!(out, "::{level} title={title}::{}", escape(&format!("{}: {text}", visible(&on.page))))
+        };
     }
     out
+}
+
+/// The message, with the number of the other places.
+fn text(finding: &LinkFinding) -> String {
+    let more = more_places(finding.on.len(), 1).map(|more| format!(" ({more})")).unwrap_or_default();
+    format!("{}{more}", message(finding))
+}
+
+fn is_file(on: &Occurrence) -> bool {
+    scheme(&on.page).is_none() && on.page != LIST_NAME
 }
 
 /// Escapes the text of a workflow command.

@@ -14,9 +14,23 @@ pub use json::{document as json_document, lines as json_lines};
 pub use junit::junit;
 pub use markdown::markdown;
 pub use sarif::sarif;
-pub use text::{summary_line, text};
+pub use text::{TextOptions, summary_line, text};
 
 use crate::finding::{CheckReport, LinkFinding, Occurrence};
+
+/// Maximum number of places that are shown of a target. Machine-readable formats have all.
+const MAX_PLACES: usize = 3;
+
+/// A place: the page, with line and column if they are known.
+fn place(on: &Occurrence) -> String {
+    if on.line == 0 { on.page.clone() } else { format!("{}:{}:{}", on.page, on.line, on.column) }
+}
+
+/// How many places are not shown, if there are any.
+fn more_places(count: usize, shown: usize) -> Option<String> {
+    let more = count.saturating_sub(shown);
+    (more > 0).then(|| format!("and {more} more place{}", if more == 1 { "" } else { "s" }))
+}
 
 /// The message of a finding, in one line.
 fn message(finding: &LinkFinding) -> String {

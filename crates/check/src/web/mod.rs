@@ -25,13 +25,15 @@ use hashbrown::HashMap;
 use crate::anchors::{AnchorHashes, Fragment};
 use crate::cache::CheckCache;
 use crate::document::{self, DocumentType, LineCounter, ReferenceKind, link_text};
-use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence};
+use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
+use crate::limits::{self, ReferenceBudget, Selection, TargetMemory};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
 use crate::target::{self, Target};
+use crate::text_fragment;
 use fetch::FetchGoal;
-use results::WebResults;
+use results::{PageContent, WebResults};
 use spool::{ReferenceSpool, SpooledReference};
 
 /// Maximum number of rounds of requests. Each round requests the redirect targets that the previous round found. Targets with
@@ -69,6 +71,9 @@ struct SiteReader {
     spool_error: Option<io::Error>,
     summary: CheckSummary,
     notes: Vec<String>,
+    /// What the current page may cause.
+    budget: ReferenceBudget,
+    memory: TargetMemory,
 }
 
 /// The target of a reference.
@@ -137,26 +142,21 @@ impl WebCheck {
         targets.sort_unstable();
         targets.dedup();
         targets.retain(|target| self.options.external || self.is_of_site(&target.url));
-        let count_external = |targets: &[RemoteTarget]| {
-            let urls = targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url));
-            urls.collect::<HashSet<&str>>().len() as u64
-        };
-        let mut uncached = targets.clone();
+        let total = self.count_external(&targets);
         if let Some(cache) = &cache {
-            uncached.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.full_url()));
+            targets.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.full_url()));
         }
-        let requested = count_external(&uncached);
-        let cached = count_external(&targets).saturating_sub(requested);
-        self.request_in_rounds(&uncached)?;
-        let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut faults = RemoteFaults { requested, cached, ..RemoteFaults::default() };
-        for target in &uncached {
-            if let Some(fault) = site.results.fault(target, &self.options) {
-                faults.faults.insert(target.clone(), fault);
-            }
-        }
+        let cached = total.saturating_sub(self.count_external(&targets));
+        let Selection { targets, left_out, notes } =
+            limits::select(targets, &self.options.limits, |url| !self.is_of_site(url));
+        self.request_in_rounds(&targets)?;
+        let mut faults = self.faults(&targets);
+        (faults.requested, faults.cached) = (self.count_external(&targets), cached);
+        faults.left_out = left_out;
+        faults.notes.extend(notes);
         if let Some(cache) = cache {
-            for target in uncached.iter().filter(|target| !self.is_of_site(&target.url)) {
+            let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+            for target in targets.iter().filter(|target| !self.is_of_site(&target.url)) {
                 let is_known = site.results.missing_url(target).is_none();
                 cache.set(&target.full_url(), is_known && !faults.faults.contains_key(target));
             }
@@ -164,16 +164,47 @@ impl WebCheck {
         Ok(faults)
     }
 
+    /// The number of distinct external URLs.
+    fn count_external(&self, targets: &[RemoteTarget]) -> u64 {
+        let urls = targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url));
+        urls.collect::<HashSet<&str>>().len() as u64
+    }
+
+    /// The faults of targets that were requested. If the network is down, external targets are unknown.
+    fn faults(&self, targets: &[RemoteTarget]) -> RemoteFaults {
+        let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = RemoteFaults::default();
+        let external = || targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url));
+        faults.is_network_down = site.results.is_network_down(external());
+        if faults.is_network_down {
+            let count = external().collect::<HashSet<&str>>().len();
+            faults.notes.push(format!(
+                "no external host could be reached, so {count} external URLs were not checked: is the network down?"
+            ));
+        }
+        for target in targets {
+            let Some(mut fault) = site.results.fault(target, &self.options) else { continue };
+            if faults.is_network_down && fault.kind == FaultKind::Failed && !self.is_of_site(&target.url) {
+                fault.verdict = Verdict::Unknown;
+            }
+            faults.faults.insert(target.clone(), fault);
+        }
+        faults
+    }
+
     /// Requests the targets, then their redirect targets, until all are known.
     fn request_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(), Error> {
         for _ in 0..MAX_ROUNDS {
             let mut goals: HashMap<String, FetchGoal> = HashMap::new();
             {
-                let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
                 for target in targets {
-                    let Some(url) = site.results.missing_url(target) else { continue };
+                    let Some(url) = site.results.missing_url(target).map(str::to_owned) else { continue };
+                    if target.fragment.as_deref().is_some_and(text_fragment::has_text) {
+                        site.results.keep_text_of(&url);
+                    }
                     let needs_anchors = target.fragment.is_some() && self.options.fragments;
-                    let goal = goals.entry_ref(url).or_insert(FetchGoal::Status);
+                    let goal = goals.entry(url).or_insert(FetchGoal::Status);
                     if needs_anchors {
                         *goal = FetchGoal::Page;
                     }
@@ -208,11 +239,12 @@ impl WebCheck {
             let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
             let SiteReader { results, hashes, .. } = &mut *site;
             let text = html_of(visit);
-            let anchors = text.map(|(text, _)| {
+            let read = text.map(|(text, _)| {
                 document::read(&text, DocumentType::Html, hashes);
-                hashes.take()
+                let page_text = || document::page_text(&text, DocumentType::Html);
+                PageContent { anchors: hashes.take(), text: results.keeps_text_of(&visit.link.url).then(page_text) }
             });
-            results.add(visit, anchors, goal == FetchGoal::Page);
+            results.add(visit, read, goal == FetchGoal::Page);
         })
     }
 
@@ -265,15 +297,17 @@ impl SiteReader {
             spool_error: None,
             summary: CheckSummary::default(),
             notes: Vec::new(),
+            budget: ReferenceBudget::new(0, &options.limits),
+            memory: TargetMemory::new(&options.limits),
         })
     }
 
     /// Reads a visit of the site's crawl.
     fn take(&mut self, visit: &mut Visit) {
-        let mut anchors = None;
+        let mut content = None;
         if let Some((text, encoding)) = html_of(visit) {
             let read = self.read_page(&visit.link.url, &text, encoding);
-            anchors = Some(self.hashes.take());
+            content = Some(PageContent { anchors: self.hashes.take(), text: None });
             if let Err(error) = read {
                 self.spool_error.get_or_insert(error);
             }
@@ -285,12 +319,13 @@ impl SiteReader {
         }
         // The crawl requests bodies.
         let has_body = true;
-        self.results.add(visit, anchors, has_body);
+        self.results.add(visit, content, has_body);
     }
 
     /// Adds the references of a page to the spool, and its anchors to `hashes`.
     fn read_page(&mut self, url: &Url, text: &str, encoding: &'static Encoding) -> io::Result<()> {
         let page = self.add_page(url.as_str());
+        self.budget = ReferenceBudget::new(text.len(), &self.options.limits);
         let document = document::read(text, DocumentType::Html, &mut self.hashes);
         let page_url = BaseUrl::new(url);
         let base = document.base.as_deref().and_then(|base| page_url.rebased(base, encoding)).unwrap_or(page_url);
@@ -330,6 +365,10 @@ impl SiteReader {
             self.summary.ignored += 1;
             return None;
         }
+        if !self.budget.may_resolve(href, out) {
+            self.summary.over_limits += 1;
+            return None;
+        }
         let (address, fragment) = target::split_fragment(href);
         let target = match target::resolve(address, base, encoding, out) {
             Target::Mail => return None,
@@ -342,14 +381,24 @@ impl SiteReader {
                 self.summary.ignored += 1;
                 return None;
             }
+            Target::Web if !self.budget.may_request(out) => {
+                self.summary.over_limits += 1;
+                return None;
+            }
             Target::Web => {
                 let is_element = matches!(fragment.map(Fragment::parse), Some(Fragment::Element(_)));
-                let fragment = fragment.filter(|_| is_element && self.options.fragments).map(str::to_owned);
+                let has_text = fragment.is_some_and(text_fragment::has_text);
+                let is_checked = (is_element || has_text) && self.options.fragments;
+                let fragment = fragment.filter(|_| is_checked).map(str::to_owned);
                 SiteTarget::Url(RemoteTarget { url: out.clone(), fragment })
             }
         };
         if let Some(&known) = self.target_numbers.get(&target) {
             return Some(known);
+        }
+        if !self.memory.charge(href.len() + out.len()) {
+            self.summary.over_limits += 1;
+            return None;
         }
         let number = u32::try_from(self.targets.len()).ok()?;
         self.targets.push(target.clone());
@@ -360,6 +409,7 @@ impl SiteReader {
     /// Reads a list of URLs, one per line, as the references of a document.
     fn read_list(&mut self, text: &str) -> io::Result<()> {
         let page = self.add_page(LIST_NAME);
+        self.budget = ReferenceBudget::of_list(text.len(), &self.options.limits);
         // All addresses of a list are absolute, so the base is never used.
         let Ok(placeholder) = Url::parse("https://list.invalid/") else { return Ok(()) };
         let base = BaseUrl::new(&placeholder);
@@ -385,12 +435,14 @@ impl SiteReader {
         let mut report = CheckReport { summary: self.summary, notes: self.notes, ..CheckReport::default() };
         let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
         let (pages, targets) = (&self.pages, &self.targets);
+        let mut over_limits = 0;
         self.spool.read(|reference| {
             let (url, fault) = match targets.get(reference.target as usize) {
                 Some(SiteTarget::Malformed { written, message }) => {
                     (written.clone(), Fault::broken(FaultKind::Malformed, message.clone()))
                 }
                 Some(SiteTarget::Url(target)) => {
+                    over_limits += u64::from(faults.left_out.contains(target));
                     let Some(fault) = faults.faults.get(target) else { return };
                     let url = if fault.kind == FaultKind::Fragment { target.full_url() } else { target.url.clone() };
                     (url, fault.clone())
@@ -408,6 +460,7 @@ impl SiteReader {
                 finding.on.push(on);
             }
         })?;
+        report.summary.over_limits += over_limits;
         report.findings.sort_by(|a, b| a.on.first().cmp(&b.on.first()));
         suggest(&mut report.findings, &self.results);
         Ok(report)

@@ -2,18 +2,22 @@
 
 use std::collections::HashSet;
 
-use argiope_core::Outcome;
 use argiope_core::outcome::ErrorKind;
 use argiope_core::visit::Visit;
+use argiope_core::{Outcome, Url};
 use hashbrown::HashMap;
 
 use crate::anchors::{AnchorSet, Fragment, FragmentId};
 use crate::finding::{Fault, FaultKind};
 use crate::options::CheckOptions;
 use crate::remote::RemoteTarget;
+use crate::text_fragment;
 
 /// Limit on the redirects from one URL, as a safeguard: the crawler stops earlier.
 const MAX_REDIRECTS: usize = 50;
+
+/// Maximum bytes of the texts of pages that are kept.
+const MAX_TEXT_BYTES: usize = 64 << 20;
 
 /// The result of one URL.
 #[derive(Debug)]
@@ -24,42 +28,82 @@ pub(super) struct VisitedUrl {
     redirect: Option<Box<str>>,
     /// The anchors of an HTML page, if its body was requested.
     anchors: Option<AnchorSet>,
+    text: PageText,
     /// Whether the body was truncated.
     is_truncated: bool,
     /// Whether the body was requested. A request for the status alone may be a HEAD.
     has_body: bool,
 }
 
+/// What was read from an HTML page.
+pub(super) struct PageContent {
+    pub anchors: AnchorSet,
+    /// See [`document::page_text`](crate::document::page_text).
+    pub text: Option<String>,
+}
+
+/// The text of a page, which is kept only for links to a part of it.
+#[derive(Debug)]
+enum PageText {
+    /// The text was not asked for.
+    NotKept,
+    /// It is not HTML, or memory has no room for it.
+    Unavailable,
+    Text(Box<str>),
+}
+
 /// The results of all visited URLs.
 #[derive(Debug, Default)]
 pub(super) struct WebResults {
     visited: HashMap<Box<str>, VisitedUrl>,
+    /// The URLs of pages whose text is kept.
+    texts: HashSet<Box<str>>,
+    /// The bytes of all kept texts.
+    text_bytes: usize,
 }
 
 /// The end of a redirect chain.
 enum ChainEnd<'a> {
-    /// The result of the last URL.
-    End(&'a VisitedUrl),
+    /// The last URL and its result.
+    End(&'a str, &'a VisitedUrl),
     Loop,
     /// This URL has not been requested.
     Unknown(&'a str),
 }
 
 impl WebResults {
+    /// Keeps the text of a page that will be requested.
+    pub fn keep_text_of(&mut self, url: &str) {
+        self.texts.insert(url.into());
+    }
+
+    /// Whether the text of a page is kept, and there is memory for it.
+    pub fn keeps_text_of(&self, url: &Url) -> bool {
+        self.texts.contains(url.as_str()) && self.text_bytes < MAX_TEXT_BYTES
+    }
+
     /// Adds the result of a visit. `has_body`: the body was requested.
-    pub fn add(&mut self, visit: &Visit, anchors: Option<AnchorSet>, has_body: bool) {
+    pub fn add(&mut self, visit: &Visit, content: Option<PageContent>, has_body: bool) {
         let facts = &visit.facts;
         let url = visit.link.url.as_str();
         if !has_body && self.visited.get(url).is_some_and(|known| known.has_body) {
             // The anchors are known. This visit followed a redirect from a URL that was requested for its status.
             return;
         }
+        let (anchors, text) = content.map(|content| (content.anchors, content.text)).unzip();
+        self.text_bytes += text.as_ref().and_then(Option::as_ref).map_or(0, String::len);
+        let text = match text.flatten() {
+            Some(text) => PageText::Text(text.into()),
+            None if self.texts.contains(url) => PageText::Unavailable,
+            None => PageText::NotKept,
+        };
         let visited = VisitedUrl {
             outcome: facts.outcome,
             status: facts.status,
             error: facts.error.as_ref().map(|error| (error.kind, error.advised().into())),
             redirect: facts.redirect.as_ref().map(|url| url.as_str().into()),
             anchors,
+            text,
             is_truncated: facts.truncated.is_some(),
             has_body,
         };
@@ -82,7 +126,7 @@ impl WebResults {
                     }
                     url = target;
                 }
-                _ => return ChainEnd::End(visited),
+                _ => return ChainEnd::End(url, visited),
             }
         }
     }
@@ -92,7 +136,11 @@ impl WebResults {
     pub fn missing_url<'a>(&'a self, target: &'a RemoteTarget) -> Option<&'a str> {
         match self.follow(&target.url) {
             ChainEnd::Unknown(url) => Some(url),
-            ChainEnd::End(_) | ChainEnd::Loop => None,
+            // A page of the site that was crawled: its text was not kept.
+            ChainEnd::End(url, VisitedUrl { text: PageText::NotKept, anchors: Some(_), .. }) => {
+                target.fragment.as_deref().is_some_and(text_fragment::has_text).then_some(url)
+            }
+            ChainEnd::End(..) | ChainEnd::Loop => None,
         }
     }
 
@@ -109,16 +157,37 @@ impl WebResults {
                 let fault = Fault::broken(FaultKind::RedirectLoop, "the redirects form a loop");
                 return Some(Fault { status: first.status, ..fault });
             }
-            ChainEnd::End(visited) => visited,
+            ChainEnd::End(_, visited) => visited,
         };
         let mut fault = visited.fault(options).or_else(|| {
             let Some(Fragment::Element(id)) = target.fragment.as_deref().map(Fragment::parse) else { return None };
             visited.missing_element(&id)
-        })?;
+        });
+        fault = fault.or_else(|| visited.missing_text(target.fragment.as_deref()?));
+        let mut fault = fault?;
         if let (Some(301 | 308), Some(moved)) = (first.status, &first.redirect) {
             fault.suggestion = Some(format!("moved permanently to {moved}"));
         }
         Some(fault)
+    }
+
+    /// Whether no host of these URLs could be resolved or reached: the network of this machine is probably down. A name that
+    /// does not exist is an answer of a working network, unless it is the answer for all of several hosts.
+    pub fn is_network_down<'a>(&self, urls: impl Iterator<Item = &'a str>) -> bool {
+        let (mut hosts, mut has_other_failure) = (HashSet::new(), false);
+        for url in urls {
+            let Some(visited) = self.visited.get(url) else { continue };
+            match visited.error.as_ref().map(|(kind, _)| *kind) {
+                // These were refused before a connection, so they say nothing about the network.
+                Some(ErrorKind::PrivateAddress | ErrorKind::BlockedPort) => {}
+                Some(kind) if visited.status.is_none() && is_unreached(kind) => {
+                    has_other_failure |= kind != ErrorKind::DnsNxdomain;
+                    hosts.insert(Url::parse(url).map(|url| url.host().to_owned()).unwrap_or_default());
+                }
+                _ => return false,
+            }
+        }
+        hosts.len() > 1 || has_other_failure
     }
 
     /// The URLs that were fetched successfully, in ascending order, for suggestions.
@@ -166,6 +235,18 @@ impl VisitedUrl {
         Some(Fault { status: self.status, ..fault })
     }
 
+    /// The fault if the page does not contain the text that a fragment leads to.
+    fn missing_text(&self, fragment: &str) -> Option<Fault> {
+        let PageText::Text(page) = &self.text else { return None };
+        let text = text_fragment::missing_text(fragment, page)?;
+        Some(match self.is_truncated {
+            true => {
+                Fault::unknown(FaultKind::Fragment, "the page was not read to its end; its first part lacks the text")
+            }
+            false => text_fragment::fault(&text),
+        })
+    }
+
     /// The fault if the page does not contain the element.
     fn missing_element(&self, element: &FragmentId<'_>) -> Option<Fault> {
         let anchors = self.anchors.as_ref().filter(|_| self.has_body)?;
@@ -185,6 +266,12 @@ impl VisitedUrl {
             Fault::broken(FaultKind::Fragment, format!("no element has the id {:?}", element.text()))
         })
     }
+}
+
+/// Whether a request failed before the host was reached.
+fn is_unreached(kind: ErrorKind) -> bool {
+    use ErrorKind as K;
+    matches!(kind, K::DnsNxdomain | K::DnsServfail | K::DnsTimeout | K::DnsInvalid | K::ConnectTimeout | K::Unreachable)
 }
 
 fn is_timeout(kind: ErrorKind) -> bool {

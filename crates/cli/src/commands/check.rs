@@ -8,13 +8,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use argiope_check::output::{self, TextOptions};
 use argiope_check::{
-    CheckCache, CheckOptions, CheckProgress, CheckReport, DocumentType, FolderCheck, LIST_NAME, StatusRanges, WebCheck,
-    output, read_ignore_file,
+    CheckCache, CheckLimits, CheckOptions, CheckProgress, CheckReport, DocumentType, FolderCheck, LIST_NAME,
+    StatusRanges, WebCheck, read_ignore_file,
 };
 use argiope_core::Url;
 use argiope_core::output::escape::{self, visible};
-use argiope_core::rules::{Config, ScopeKind, Span};
+use argiope_core::rules::{Config, ScopeKind, Size, Span};
 use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
@@ -24,6 +25,8 @@ use super::{FAILED, print_error, standard_output, warn_insecure};
 use crate::flags::config_file::UsageError;
 use crate::flags::{EngineFlags, FetchFlags, PaceFlags, TrustFlags, command_help, one_of};
 
+/// The targets of links may use `--max-memory` divided by this.
+const TARGET_MEMORY_DIVISOR: u64 = 4;
 /// Exit code: something is broken.
 const BROKEN: u8 = 3;
 /// Exit code: nothing could be checked.
@@ -45,7 +48,7 @@ const ERASE_LINE: &str = "\r\x1b[K";
                   argiope check README.md docs/ --external no\n  \
                   argiope check ./public --base-url https://example.com/ --format github\n  \
                   argiope check - < urls.txt\n\n\
-                  Findings are grouped by page; --format json has every occurrence with line, column and link text.\n\
+                  Findings are grouped by target, with three places of each; --all and --format json have every place.\n\
                   All flags: argiope check --help\n\
                   Exit codes: 0 nothing is broken (unknown targets do not count), 1 could not continue, 2 bad usage,\n\
                   3 something is broken, 4 nothing could be checked.",
@@ -86,6 +89,18 @@ pub struct CheckArgs {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// With --format text: list every target and every place, not only a screen or two
+    #[arg(long)]
+    pub all: bool,
+    /// Request at most N URLs of other hosts
+    #[arg(long, value_name = "N", default_value_t = CheckLimits::default().external_urls)]
+    pub max_external: usize,
+    /// Request at most N URLs of one other host
+    #[arg(long, value_name = "N", default_value_t = CheckLimits::default().host_urls)]
+    pub max_external_per_host: usize,
+    /// Memory limit [default: a quarter of the machine's memory, or of the cgroup's limit if lower]
+    #[arg(long, value_name = "SIZE")]
+    pub max_memory: Option<Size>,
     /// For folders: the folder to which links that begin with / are relative (default: the folder itself; for files the
     /// current folder)
     #[arg(long, value_name = "DIR")]
@@ -160,9 +175,9 @@ struct CheckTargets {
 
 /// Checks the targets and writes the findings.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
-    let options = options(args)?;
     let targets = CheckTargets::of(&args.targets)?;
     let config = config(args, &targets)?;
+    let options = options(args, &config)?;
     let mut cache = match args.cache {
         None => None,
         Some(Span(lifetime)) => Some(CheckCache::read(&args.cache_file, lifetime).map_err(|error| {
@@ -233,6 +248,8 @@ fn check(
     }
     report.merge(web.finish(&faults).map_err(Error::system)?);
     (report.summary.external, report.summary.cached) = (faults.requested, faults.cached);
+    report.is_network_down = faults.is_network_down;
+    report.notes.extend(faults.notes);
     Ok(report)
 }
 
@@ -247,6 +264,7 @@ fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError
         sitemap: args.sitemap,
         out: args.directory.clone(),
         fresh: args.fresh,
+        max_memory: args.max_memory,
         scope: args.scope.unwrap_or(ScopeKind::Host),
         ..Config::default()
     };
@@ -299,7 +317,7 @@ fn is_host(target: &str) -> bool {
         && (host != target || DocumentType::of_name(name).is_none())
 }
 
-fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
+fn options(args: &CheckArgs, config: &Config) -> Result<CheckOptions, UsageError> {
     let mut patterns = args.ignore.clone();
     let file = Path::new(IGNORE_FILE);
     if file.exists() {
@@ -327,6 +345,14 @@ fn options(args: &CheckArgs) -> Result<CheckOptions, UsageError> {
         base_url,
         accept: args.accept.clone(),
         timeouts_unknown: args.timeouts_unknown,
+        limits: CheckLimits {
+            page_urls: config.max_links,
+            host_urls: args.max_external_per_host,
+            external_urls: args.max_external,
+            memory: config
+                .max_memory
+                .map_or(CheckLimits::default().memory, |Size(bytes)| bytes / TARGET_MEMORY_DIVISOR),
+        },
     })
 }
 
@@ -373,8 +399,10 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     } else if report.summary.pages == 0 {
         print_error("nothing could be checked: no page was read");
         ExitCode::from(NOTHING_CHECKED)
-    } else if args.targets.iter().all(|target| target == LIST_NAME) && report.is_all_unknown() {
-        print_error("nothing could be checked: all URLs of the list are unknown");
+    } else if report.is_all_unknown()
+        && (report.is_network_down || args.targets.iter().all(|target| target == LIST_NAME))
+    {
+        print_error("nothing could be checked: all links are unknown");
         ExitCode::from(NOTHING_CHECKED)
     } else {
         ExitCode::SUCCESS
@@ -386,7 +414,9 @@ fn render(args: &CheckArgs, report: &CheckReport) -> Vec<u8> {
     match args.format {
         CheckFormat::Text => {
             let coloured = args.output.is_none() && console::colors_enabled();
-            out.extend_from_slice(output::text(report, coloured).as_bytes());
+            // A file is not limited to a screen.
+            let all = args.all || args.output.is_some();
+            out.extend_from_slice(output::text(report, TextOptions { coloured, all }).as_bytes());
             out.extend_from_slice(output::summary_line(&report.summary).as_bytes());
             out.push(b'\n');
         }

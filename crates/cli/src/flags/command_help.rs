@@ -162,6 +162,7 @@ pub const CHECK: CommandHelp = CommandHelp {
         "cache",
         "cache_file",
         "format",
+        "all",
         "output",
         "root_dir",
         "base_url",

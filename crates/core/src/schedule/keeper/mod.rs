@@ -15,6 +15,7 @@ mod activation;
 mod admission;
 mod cookies;
 mod edges;
+mod head;
 mod hook;
 mod persistence;
 mod recrawl;
@@ -29,6 +30,7 @@ use std::time::Duration;
 use regex::RegexSet;
 
 use activation::WaitingLanes;
+use head::HeadAnswers;
 
 pub use crate::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
 
@@ -81,6 +83,8 @@ pub struct Keeper<F> {
     jar: Option<CookieJar>,
     /// Recent redirects, to recognise loops.
     redirects: RedirectGraph,
+    /// Used with `head_first` only.
+    head_answers: HeadAnswers,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
     /// For roots without a scheme: the http URL to try if https cannot be had ([`Failure::allows_plain_http`]).
@@ -201,6 +205,7 @@ impl<F: Frontier> Keeper<F> {
                 jar
             }),
             redirects: RedirectGraph::default(),
+            head_answers: HeadAnswers::default(),
             rules,
             clock,
             settled: Vec::new(),
@@ -296,11 +301,15 @@ impl<F: Frontier> Keeper<F> {
         }
         self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
         self.stop_at_max_bytes();
+        let is_head_first = self.rules.head_first && visit.purpose == Purpose::Page;
+        if is_head_first {
+            self.head_answers.note(&visit);
+        }
         // Some sites set a cookie and redirect to the same URL. The URL is fetched again, now with the cookie.
         let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
             visit.link.redirects -= 1;
             RetryVerdict::After(Duration::ZERO)
-        } else if self.rules.head_first && visit.link.tries == 1 && visit.purpose == Purpose::Page {
+        } else if is_head_first && visit.link.tries == 1 && !self.head_answers.is_final(&visit) {
             retry::judge_head(&visit, self.rules.max_tries, self.rules.retry_wait)
         } else {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
