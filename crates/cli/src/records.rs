@@ -363,19 +363,3 @@ pub fn pages(
         if record.is_page() { each(&record) } else { Ok(()) }
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Earlier versions wrote `left` for `skipped`.
-    #[test]
-    fn skipped_links_are_read_under_both_names() {
-        for name in ["skipped", "left"] {
-            let line =
-                format!(r#"{{"type":"run","traps":[{{"rule":"path_depth","at":"/a","{name}":7,"example":"/a/b"}}]}}"#);
-            let record = StoredRecord::read(line.as_bytes()).expect("a record");
-            assert_eq!(record.traps.first().map(|cut| cut.skipped), Some(7), "{name}");
-        }
-    }
-}

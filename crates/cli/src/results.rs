@@ -5,7 +5,7 @@ use std::path::Path;
 use argiope_core::rules::Config;
 use argiope_core::schedule::keeper::End;
 use argiope_core::status::OutcomeCounts;
-use argiope_core::{LinkKind, StoreError, StoreErrorKind};
+use argiope_core::{StoreError, StoreErrorKind};
 use argiope_runtime::run_lines;
 use argiope_store::cluster::FleetSettings;
 use argiope_store::disk::{CrawlFile, HistoryEvent};
@@ -20,15 +20,10 @@ use crate::records::{ReadError, SKIP_RECORD_START, StoredRecord};
 pub struct CrawlStart {
     /// The name of the crawl.
     pub fleet: String,
-    /// The key of the fingerprints.
-    pub key: u64,
     /// When the round was created, by the clock of the store.
     pub started: String,
-    /// The settings of the crawl that all processes share, as JSON.
-    pub config: String,
-    /// All settings of the fleet. They make a recrawl possible after the crawl was removed from the store.
-    #[serde(default)]
-    pub settings: Option<FleetSettings>,
+    /// The settings of the fleet. They make a recrawl possible after the crawl was removed from the store.
+    pub settings: FleetSettings,
 }
 
 /// The content of `end.json`: how a round ended.
@@ -51,7 +46,7 @@ impl CrawlStart {
 
     /// The settings of the crawl.
     pub fn config(&self, location: &Path) -> Result<Config, StoreError> {
-        let stored = serde_json::from_str(&self.config).and_then(crawl_settings_of_stored);
+        let stored = serde_json::from_str(&self.settings.config).and_then(crawl_settings_of_stored);
         stored.map_err(|error| store_error(location, &error))
     }
 }
@@ -136,24 +131,14 @@ fn emit_record(
     }
     let record = StoredRecord::read(line)?;
     count(&record);
-    // The record of a robots.txt does not settle a link.
-    let Some(outcome) = record.outcome.filter(|_| record.r#for.as_deref() != Some("robots")) else {
+    // A record without an origin, such as that of a robots.txt, does not settle a link.
+    let Some((outcome, origin)) = record.outcome.zip(origin) else {
         return each(HistoryEvent::Line { line });
     };
     let StoredRecord { url, via, depth, tries, status, .. } = &record;
     let via = via.as_deref();
-    let kind = origin.map_or_else(|| link_kind(&record), |origin| origin.kind);
-    let again = origin.is_some_and(|origin| origin.has_earlier_record);
+    let LinkOrigin { kind, has_earlier_record: again, .. } = origin;
     let is_plain = record.is_plain_get();
     each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, is_plain, again })?;
     each(HistoryEvent::FinalOutcome { outcome, status: *status, line })
-}
-
-/// The kind of link by which a URL was found, guessed from its record. Segments of earlier versions do not contain it.
-fn link_kind(record: &StoredRecord) -> LinkKind {
-    match (record.is_page(), record.via.is_some()) {
-        (false, _) => LinkKind::SitemapFile,
-        (true, false) => LinkKind::Root,
-        (true, true) => LinkKind::Anchor,
-    }
 }

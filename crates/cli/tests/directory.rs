@@ -3,6 +3,7 @@
 mod durable_kit;
 
 use std::fs;
+use std::process::Command;
 
 use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use durable_kit::{CrawlFixture, GraphWeb, TIMEOUT, poll, records, wait};
@@ -50,6 +51,35 @@ fn a_higher_limit_resumes_and_pages_are_counted_over_all_runs() {
     // No page was requested twice, and robots.txt was requested only by the first run.
     assert!(practice.requests().values().all(|count| *count == 1));
     assert_eq!(practice.web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 1);
+}
+
+#[test]
+fn a_directory_of_another_format_is_refused_and_not_changed() {
+    let practice = small_web();
+    let fixture = CrawlFixture::new(&practice.roots, &[]);
+    fixture.succeed(&["--max-pages", "5"]);
+    let path = fixture.path("d.crawl/crawl.json");
+    let other = fs::read_to_string(&path).expect("reads").replace("\"format\": 1,", "\"format\": 9,");
+    fs::write(&path, &other).expect("writes");
+    let requests = practice.web.requests();
+    let read = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command.current_dir(fixture.folder.path()).args(arguments).output().expect("the command runs");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    let refusals = [
+        fixture.fail(1, &[]),
+        fixture.fail(1, &["--fresh"]),
+        read(&["report", "d.crawl"]),
+        read(&["export", "d.crawl", "--format", "csv"]),
+    ];
+    for stderr in refusals {
+        assert!(stderr.contains("has format 9, this program knows 1; use a newer argiope"), "{stderr}");
+    }
+    assert_eq!(fs::read_to_string(&path).expect("reads"), other);
+    assert!(fixture.path("d.crawl/log/000001.log").exists());
+    assert_eq!(practice.web.requests(), requests);
 }
 
 #[test]

@@ -158,7 +158,6 @@ pub struct HostStatus {
     /// The moving average of the time to the first byte; none before the first response.
     #[serde(
         rename = "mean_ttfb_seconds",
-        alias = "typical_seconds",
         with = "optional_seconds",
         skip_serializing_if = "Option::is_none"
     )]

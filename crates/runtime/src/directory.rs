@@ -83,10 +83,9 @@ impl Directory {
 
     /// Checks an opened directory, and truncates its output files to the last commit.
     fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
-        let disk::OpenedDirectory { frontier, writer, resumed, upgraded, messages, lock, changes: _ } = opened;
+        let disk::OpenedDirectory { frontier, writer, resumed, messages, lock, changes: _ } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
-        // A directory of an earlier format does not say whether this crawl wrote the report.
-        if !upgraded && !frontier.has_created(disk::REPORT) {
+        if !frontier.has_created(disk::REPORT) {
             refuse_foreign_report(path)?;
         }
         let outputs = frontier.outputs().clone();

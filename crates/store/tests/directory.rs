@@ -126,14 +126,14 @@ fn other_settings_are_refused_and_the_difference_is_shown() {
 }
 
 #[test]
-fn a_newer_format_is_refused_and_so_is_a_changed_crawl_file() {
+fn another_format_is_refused_and_so_is_a_changed_crawl_file() {
     let folder = tempfile::tempdir().expect("a folder");
     crawl_a_little(folder.path());
     let file = folder.path().join("crawl.json");
     let text = fs::read_to_string(&file).expect("reads");
-    fs::write(&file, text.replace("\"format\": 2", "\"format\": 3")).expect("writes");
+    fs::write(&file, text.replace("\"format\": 1", "\"format\": 2")).expect("writes");
     assert_eq!(
-        open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("newer").kind,
+        open(folder.path(), &CrawlSettings::new(), usize::MAX).err().expect("another format").kind,
         StoreErrorKind::Format
     );
     fs::write(&file, text.replace("\"settings\": {}", "\"settings\": {\"a\": []}")).expect("writes");

@@ -128,7 +128,7 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         F::HeadingMultiple,
         F::ImageAlt,
     ];
-    add(index.has_facts, &facts, "the records hold no descriptions and headings: crawl again with a newer version");
+    add(index.has_facts, &facts, "no HTML page was read");
     add(
         index.has_sitemap,
         &[F::Orphan, F::SitemapMissing, F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
@@ -139,7 +139,7 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         &[F::BrokenResource, F::ImageLarge],
         "no images and files were fetched: there are none, or the crawl did not use --assets",
     );
-    let reason = "no record has a fingerprint of its text: the pages are short, or were crawled with an older version";
+    let reason = "no record has a fingerprint of its text: the pages are short";
     add(index.has_sketches, &[F::NearDuplicate], reason);
     unjudged
 }
@@ -335,7 +335,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges description, headings and images, which records of older versions do not contain.
+    /// Judges description, headings and images.
     fn judge_description_and_headings(&mut self, record: &StoredRecord, is_main: bool) {
         let url = record.url.as_str();
         match record.description.as_deref().filter(|text| !text.is_empty()) {

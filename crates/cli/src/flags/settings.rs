@@ -99,8 +99,7 @@ impl CommandSettings {
     }
 }
 
-/// The settings of the crawl among stored settings. `run` records contain all settings of the command. Settings of a fleet
-/// contain `csv` if an earlier version stored them.
+/// The settings of the crawl among stored settings. `run` records contain all settings of the command.
 pub fn crawl_settings_of_stored(
     mut settings: serde_json::Map<String, serde_json::Value>,
 ) -> Result<Config, serde_json::Error> {

@@ -67,7 +67,7 @@ pub fn archived_body(record: &[u8]) -> Option<WarcPayload> {
     let WarcLocation { file, offset, length, payload } = warc?;
     match payload {
         Some(payload) => Some(*payload),
-        // Earlier versions archived the 304 as a response. Their records do not say where the body is.
+        // The crawl that fetched the body had no archive.
         None if status == Some(304) => None,
         None => Some(WarcPayload { url, date: started, file, offset, length }),
     }
@@ -99,8 +99,8 @@ mod tests {
         assert_eq!((&*body.url, &*body.date, &*body.file, body.offset, body.length), ("http://h/", "D1", "f", 1, 2));
         assert_eq!(archived_body(&second), Some(body.clone()));
         assert_eq!(archived_body(&third), Some(body));
-        let old = br#"{"url":"http://h/","status":304,"started":"D","warc":{"file":"f","offset":1,"length":2}}"#;
-        assert_eq!(archived_body(old), None);
+        let without_body = br#"{"url":"http://h/","status":304,"started":"D","warc":{"file":"f","offset":1,"length":2}}"#;
+        assert_eq!(archived_body(without_body), None);
     }
 
     #[test]

@@ -16,14 +16,12 @@ pub struct FleetSettings {
     /// The key of the fingerprints.
     pub key: u64,
     /// The round of the crawl, counted from 1. Each recrawl starts a round.
-    #[serde(default = "first_round")]
     pub round: u32,
     /// The number of buckets.
     pub buckets: u32,
     /// Maximum number of pages, over all processes.
     pub max_pages: Option<u64>,
     /// Maximum bytes received, over all processes.
-    #[serde(default)]
     pub max_bytes: Option<u64>,
     /// Maximum pages per second, over all processes.
     pub rate: Option<f64>,
@@ -37,10 +35,6 @@ pub struct FleetSettings {
     pub out: String,
     /// The settings of the first process as JSON, without those that each process sets for itself.
     pub config: String,
-}
-
-fn first_round() -> u32 {
-    1
 }
 
 /// The progress of a crawl.
@@ -133,22 +127,18 @@ pub struct MemberInfo {
     /// The number of buckets that it has leased.
     pub buckets: usize,
     /// Pages fetched per second, averaged over the last ten seconds.
-    #[serde(default)]
     pub pages_per_second: f64,
     /// Pages that this process has fetched.
-    #[serde(default)]
     pub pages: u64,
     /// Milliseconds until its leases end if they are not renewed.
-    #[serde(default)]
     pub lease_ms: u64,
     /// The number of hosts to which it sends no requests for a while (back-off, Retry-After).
-    #[serde(default)]
     pub resting: usize,
     /// The host with the longest of these waits, and its remaining milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub longest_rest: Option<(String, u64)>,
     /// Why results cannot be stored, if they cannot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stalled: Option<String>,
 }
 

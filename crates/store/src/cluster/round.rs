@@ -78,41 +78,27 @@ impl From<Unreachable> for RequeueError {
 /// The fields of a record of the previous round, from which its link is reconstructed.
 #[derive(Deserialize)]
 struct RecrawlRecord {
-    #[serde(default)]
-    r#type: Box<str>,
     url: Box<str>,
     via: Option<Box<str>>,
     #[serde(default)]
     depth: u32,
     /// Present for requests other than GET.
     method: Option<Box<str>>,
-    /// For a site file, its kind: `robots` or `sitemap`.
-    r#for: Option<Box<str>>,
-    /// Present for pages and site files.
-    outcome: Option<Box<str>>,
 }
 
 impl RecrawlRecord {
-    /// The link to crawl again; `None` for records that are not about a link, for robots.txt files, and for requests
-    /// other than GET, such as submitted forms.
-    fn link(&self, record: &PlacedRecord<'_>, max_redirects: u8) -> Option<Link> {
-        if self.outcome.is_none() || self.method.is_some() || self.r#for.as_deref() == Some("robots") {
+    /// The link to crawl again; `None` for requests other than GET, such as submitted forms.
+    fn link(&self, origin: LinkOrigin) -> Option<Link> {
+        if self.method.is_some() {
             return None;
         }
-        let is_page = &*self.r#type == "page";
-        // Segments written by earlier versions have no origin.
-        let guessed_kind = match (is_page, self.via.is_some()) {
-            (false, _) => LinkKind::SitemapFile,
-            (true, false) => LinkKind::Root,
-            (true, true) => LinkKind::Anchor,
-        };
         Some(Link {
             url: Url::parse(&self.url).ok()?,
             via: self.via.as_deref().and_then(|via| Url::parse(via).ok()),
             depth: self.depth,
-            redirects: record.origin.map_or(max_redirects, |origin| origin.redirects),
+            redirects: origin.redirects,
             tries: 0,
-            kind: record.origin.map_or(guessed_kind, |origin| origin.kind),
+            kind: origin.kind,
             request: None,
         })
     }
@@ -128,7 +114,6 @@ pub fn requeue(
     client: &mut FleetClient,
     settings: &FleetSettings,
     results: &SegmentStore,
-    max_redirects: u8,
     mut should_continue: impl FnMut(Option<u64>) -> bool,
 ) -> Result<(), RequeueError> {
     while !acquire_lock(client)? {
@@ -146,8 +131,10 @@ pub fn requeue(
     let (mut store_error, mut is_stopped) = (None, false);
     let previous = results.of_round(settings.round.saturating_sub(1));
     let read = previous.placed_records(&segments, |record| {
+        // A record without an origin, such as that of a robots.txt, is not about a link.
+        let Some(origin) = record.origin else { return Ok(()) };
         let Ok(outline) = serde_json::from_slice::<RecrawlRecord>(record.line) else { return Ok(()) };
-        let Some(link) = outline.link(&record, max_redirects) else { return Ok(()) };
+        let Some(link) = outline.link(origin) else { return Ok(()) };
         let queued = QueuedLink::with_earlier(LinkRef::from(&link), settings.key, Some(record.place));
         batches.entry(bucket_of(link.url.host(), settings.buckets)).or_default().push(queued);
         (batched, count) = (batched + 1, count + 1);

@@ -50,17 +50,12 @@ impl Compaction {
         let Some(number) = log.compaction_number(keep_from) else { return Ok(()) };
         let mut base = BaseFile::create(&self.files, self.crawl, number)?;
         log.walk_until(log.first(), keep_from, |_, record| match record {
-            Record::Lane { .. } => base.add(&record).map(drop),
+            Record::Lane { .. } => base.add(&record),
             _ => Ok(()),
         })?;
-        // The position of the previous chunk of the link graph.
-        let mut previous = None;
         // Entries that the last round replaces are kept, so that the graph of the previous round can still be read.
         let mut graph = LinkGraph::open_in(Arc::clone(&self.files), GraphRound::Previous)?;
-        graph.encode_again(keep_from, |chunk| {
-            previous = Some(base.add(&Record::Edges { previous, chunk })?);
-            Ok(())
-        })?;
+        graph.encode_again(keep_from, |chunk| base.add(&Record::Edges { chunk }))?;
         let end = base.finish()?;
         let failed = |name: &str, doing, error| failed(&*self.files, name, doing, error);
         if end > keep_from {
@@ -100,14 +95,11 @@ impl<'a> BaseFile<'a> {
         Ok(Self { files: &**files, crawl, file, frame: vec![0; FRAME_HEADER], frame_start: FILE_HEADER as u64 })
     }
 
-    /// Adds a record; returns its position.
-    fn add(&mut self, record: &Record<'_>) -> Result<u64, StoreError> {
+    /// Adds a record.
+    fn add(&mut self, record: &Record<'_>) -> Result<(), StoreError> {
         let position = self.frame_start + self.frame.len() as u64;
         record.encode(self.crawl, position, &mut self.frame);
-        if self.frame.len() > FULL_FRAME {
-            self.write_frame()?;
-        }
-        Ok(position)
+        if self.frame.len() > FULL_FRAME { self.write_frame() } else { Ok(()) }
     }
 
     /// Writes the frame being built, if it has records, and starts the next one.

@@ -121,7 +121,7 @@ impl CrawlFile {
             format: u32,
         }
         if let Ok(Format { format }) = serde_json::from_slice(&bytes)
-            && format > VERSION
+            && format != VERSION
         {
             let file = files.describe(name);
             let message = format!("{file} has format {format}, this program knows {VERSION}");
@@ -203,8 +203,6 @@ pub struct OpenedDirectory {
     pub writer: LogWriter,
     /// Whether the directory already had a crawl.
     pub resumed: bool,
-    /// Whether it had an older format, which was upgraded.
-    pub upgraded: bool,
     /// The settings that differ from those of the last run.
     pub changes: Vec<SettingChange>,
     /// Messages for the user about damage that was found and repaired.
@@ -271,19 +269,13 @@ pub fn open_within(
     match CrawlFile::find(&*files, NAME)? {
         Some(mut found) => {
             let changes = found.compare(&*files, settings)?;
-            let upgraded = found.format < VERSION;
-            if upgraded {
-                // The new format number is written before anything that an older program cannot read.
-                found.format = VERSION;
-                found.write(&*files)?;
-            }
             let recovered = DiskFrontier::open(files, found.crawl, found.key, memory_limit)?;
             let (frontier, mut writer, messages) = (recovered.frontier, recovered.writer, recovered.messages);
             if !changes.is_empty() {
                 found.settings.clone_from(settings);
                 writer.write_settings(found);
             }
-            Ok(OpenedDirectory { frontier, writer, resumed: true, upgraded, changes, messages, lock: None })
+            Ok(OpenedDirectory { frontier, writer, resumed: true, changes, messages, lock: None })
         }
         None => {
             let (frontier, writer) = DiskFrontier::create(files, CrawlFile::new(settings), memory_limit)?;
@@ -291,7 +283,6 @@ pub fn open_within(
                 frontier,
                 writer,
                 resumed: false,
-                upgraded: false,
                 changes: Vec::new(),
                 messages: Vec::new(),
                 lock: None,

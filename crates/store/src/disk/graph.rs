@@ -3,9 +3,6 @@
 //! Reading takes no lock, and memory does not grow with the number of links: pages are passed to the caller one by one,
 //! with the URLs of one block (see `graph_codec`) in memory. After a recrawl, a page can have several entries. A map
 //! from the hash of each page to the number of its latest entry is then kept in memory.
-//!
-//! Log files of format 1 have no graph. For them, the graph is built from the lists of links in the records. Without
-//! such lists, it has only one link to each URL: from the page on which the URL was first found.
 
 use super::directory::CrawlFile;
 use super::fault::damaged;
@@ -16,13 +13,12 @@ use super::index::{IndexKey, LogIndex};
 use super::log::{FOLDER, LogReader};
 use super::os_files::OsFiles;
 use super::record::Record;
-use crate::lanes::LaneNames;
-use argiope_core::{LinkKind, StoreError};
-use serde::Deserialize;
-use std::borrow::Cow;
+use argiope_core::StoreError;
 #[cfg(feature = "fleet")]
 use std::hash::{BuildHasher as _, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+#[cfg(feature = "fleet")]
+use std::path::PathBuf;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -41,21 +37,21 @@ pub struct LinkGraph {
     files: Arc<dyn Files>,
     /// The key of the hashes of URLs.
     key: u64,
-    /// The log of the crawl; `None` for the results of a fleet.
-    log: Option<LogReader>,
-    #[cfg_attr(not(feature = "fleet"), allow(dead_code))]
-    /// The folder of a fleet's results; empty for a crawl directory.
-    directory: PathBuf,
-    /// The positions of the chunks, in order.
-    chunks: Vec<u64>,
-    /// With [`GraphRound::Previous`]: the start of the last round, where reading ends. For the results of a fleet: the
-    /// number of the last round that is read.
-    round: Option<u64>,
+    source: GraphSource,
     /// Whether a source may have several entries, because there was a recrawl or pages were fetched again. Only the
     /// last entry counts.
     may_repeat_sources: bool,
     /// With `may_repeat_sources`: the number of the entry that counts, by source. Computed when it is first needed.
     latest: Option<KeyMap<u64>>,
+}
+
+/// Where the chunks of the graph are.
+enum GraphSource {
+    /// In the log of a crawl directory, at these positions.
+    Log { log: LogReader, chunks: Vec<u64> },
+    /// In the segments of a fleet's results, of all rounds up to this one.
+    #[cfg(feature = "fleet")]
+    Segments { directory: PathBuf, last_round: u32 },
 }
 
 /// The pages that link to a URL.
@@ -100,9 +96,8 @@ impl LinkGraph {
             let rounds = crate::segments::SegmentStore::open(&directory).rounds();
             let rounds = rounds.map_err(|error| segment_error(&directory, &error))?;
             let last_read = if round == GraphRound::Previous && rounds > 1 { rounds - 1 } else { rounds };
-            let (chunks, latest) = (Vec::new(), None);
-            let (round, may_repeat_sources) = (Some(u64::from(last_read)), rounds > 1);
-            return Ok(Self { files, key, log: None, directory, chunks, round, may_repeat_sources, latest });
+            let source = GraphSource::Segments { directory, last_round: last_read };
+            return Ok(Self { files, key, source, may_repeat_sources: rounds > 1, latest: None });
         }
         Self::open_in(files, round)
     }
@@ -129,9 +124,8 @@ impl LinkGraph {
             chunks.retain(|position| *position < start);
         }
         let is_refetched = !index.values(&*files, IndexKey::Note(REFETCH_NOTE.0))?.is_empty();
-        let (log, directory, may_repeat_sources) = (Some(log), PathBuf::new(), last_round.is_some() || is_refetched);
-        let round = last_round.filter(|_| round == GraphRound::Previous);
-        Ok(Self { files, key, log, directory, chunks, round, may_repeat_sources, latest: None })
+        let may_repeat_sources = last_round.is_some() || is_refetched;
+        Ok(Self { files, key, source: GraphSource::Log { log, chunks }, may_repeat_sources, latest: None })
     }
 
     /// The number of the entry that counts, by source; `None` if each source has only one.
@@ -228,18 +222,15 @@ impl LinkGraph {
     /// How many pages link to one URL in any way, and the first `max_sources` of them. Faster than
     /// [`LinkGraph::referrers`], and without memory for each page.
     pub fn referrers_of(&mut self, url: &str, max_sources: usize) -> Result<Referrers, StoreError> {
-        if self.log.is_none() {
-            return Ok(self.referrers(&[url], max_sources)?.pop().unwrap_or_default());
-        }
+        let (log, chunks) = match &mut self.source {
+            GraphSource::Log { log, chunks } => (log, chunks),
+            #[cfg(feature = "fleet")]
+            GraphSource::Segments { .. } => {
+                return Ok(self.referrers(&[url], max_sources)?.pop().unwrap_or_default());
+            }
+        };
         let (key, mut found) = (self.key, FoundSources::default());
-        let mut decoder = GraphDecoder::default();
-        self.old_entries(&mut decoder, &mut |page| {
-            let has_link = page.source != url && page.edges().any(|edge| edge.target == url);
-            found.add(page.source, source_key(&page, key), has_link);
-            Ok::<(), StoreError>(())
-        })?;
-        let Self { files, log: Some(log), chunks, .. } = self else { return Ok(Referrers::default()) };
-        let mut target_number = None;
+        let (mut decoder, mut target_number) = (GraphDecoder::default(), None);
         for position in chunks.iter() {
             let read = log.read(*position, |record| match record {
                 Record::Edges { chunk, .. } => {
@@ -259,7 +250,7 @@ impl LinkGraph {
             })?;
             if read.is_none() {
                 let what = format!("the links at position {position} cannot be read");
-                return Err(damaged(&**files, FOLDER, &what));
+                return Err(damaged(&*self.files, FOLDER, &what));
             }
         }
         let mut sources: Vec<(u64, Option<String>)> = found.sources.into_values().collect();
@@ -276,7 +267,11 @@ impl LinkGraph {
         mut each: impl FnMut(&[u8]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let latest = self.take_latest()?.unwrap_or_default();
-        self.chunks.retain(|position| *position < before);
+        match &mut self.source {
+            GraphSource::Log { chunks, .. } => chunks.retain(|position| *position < before),
+            #[cfg(feature = "fleet")]
+            GraphSource::Segments { .. } => {}
+        }
         let (mut encoder, mut entry, key) = (GraphEncoder::new(self.key), 0, self.key);
         self.entries(|page| {
             entry += 1;
@@ -308,13 +303,12 @@ impl LinkGraph {
     /// Calls `each` with every entry, including those that a later entry replaces.
     fn entries<E: From<StoreError>>(&mut self, mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut decoder = GraphDecoder::default();
-        self.old_entries(&mut decoder, &mut each)?;
-        let Self { files, log, chunks, .. } = self;
-        let Some(log) = log else {
+        let (log, chunks) = match &mut self.source {
+            GraphSource::Log { log, chunks } => (log, chunks),
             #[cfg(feature = "fleet")]
-            return segment_entries(&self.directory, self.round.unwrap_or(1), &mut decoder, each);
-            #[cfg(not(feature = "fleet"))]
-            return Ok(());
+            GraphSource::Segments { directory, last_round } => {
+                return segment_entries(directory, *last_round, &mut decoder, each);
+            }
         };
         for position in chunks.iter() {
             let mut ended = Ok(());
@@ -327,61 +321,10 @@ impl LinkGraph {
             ended?;
             if !decoded {
                 let what = format!("the links at position {position} cannot be read");
-                return Err(damaged(&**files, FOLDER, &what).into());
+                return Err(damaged(&*self.files, FOLDER, &what).into());
             }
         }
         Ok(())
-    }
-
-    /// The entries of log files of format 1. A page's new links precede its record in the log, so only the links of one
-    /// page are buffered.
-    fn old_entries<E: From<StoreError>>(
-        &self,
-        decoder: &mut GraphDecoder,
-        each: &mut impl FnMut(PageEdges<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Some(log) = &self.log else { return Ok(()) };
-        let end = log.graph_start().min(self.round.unwrap_or(u64::MAX));
-        if end <= log.first() {
-            return Ok(());
-        }
-        let mut names = LaneNames::default();
-        // The position and the URL of the last page.
-        let mut page = (0, String::new());
-        // The links that were found for the first time, since the last outcome.
-        let mut found: Vec<(String, LinkKind)> = Vec::new();
-        log.walk_until(log.first(), end, |position, record| {
-            match record {
-                Record::Lane { name } => {
-                    names.intern(name)?;
-                }
-                Record::Page { url } => page = (position, url.to_owned()),
-                Record::Link(link) if !link.again && link.replaces.is_none() && link.via == Some(page.0) => {
-                    let scheme = if link.https { "https://" } else { "http://" };
-                    let url = [scheme, names.name(link.lane).unwrap_or(""), link.rest].concat();
-                    found.push((url, link.kind));
-                }
-                Record::FinalOutcome { line, .. } => {
-                    let Ok(record) = serde_json::from_slice::<OldRecord<'_>>(line) else { return Ok(()) };
-                    let mut links = record.links();
-                    if record.link_list.is_none() && page.1 == record.url {
-                        // `record.links()` has the redirect already.
-                        let new = found.iter().filter(|(_, kind)| *kind != LinkKind::Redirect);
-                        links.extend(new.map(|(target, kind)| plain(target, *kind)));
-                    }
-                    // The type `aux` is that of site files.
-                    if !links.is_empty()
-                        && let Some(entry) = decoder.page(&record.url, record.r#type == "aux", links.into_iter())
-                    {
-                        each(entry)?;
-                    }
-                    found.clear();
-                }
-                _ => {}
-            }
-            Ok(())
-        })
-        .map(drop)
     }
 }
 
@@ -389,7 +332,7 @@ impl LinkGraph {
 #[cfg(feature = "fleet")]
 fn segment_entries<E: From<StoreError>>(
     directory: &Path,
-    rounds: u64,
+    last_round: u32,
     decoder: &mut GraphDecoder,
     mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -406,8 +349,8 @@ fn segment_entries<E: From<StoreError>>(
         }
     };
     let mut read = Ok(());
-    for round in 1..=rounds {
-        read = read.and_then(|()| results.of_round(u32::try_from(round).unwrap_or(1)).read_items(&mut take));
+    for round in 1..=last_round {
+        read = read.and_then(|()| results.of_round(round).read_items(&mut take));
     }
     ended?;
     read.map_err(|error| segment_error(directory, &error).into())
@@ -445,46 +388,4 @@ impl FoundSources {
 /// The hash of a source. A page and a sitemap at the same URL are different sources.
 fn source_key(page: &PageEdges<'_>, key: u64) -> u64 {
     xxh3_64_with_seed(page.source.as_bytes(), key) ^ u64::from(page.is_sitemap)
-}
-
-/// The fields of a record of format 1 that list its links.
-#[derive(Deserialize)]
-struct OldRecord<'a> {
-    #[serde(borrow, default)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow, default)]
-    url: Cow<'a, str>,
-    #[serde(borrow)]
-    redirect: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    link_list: Option<Vec<OldLink<'a>>>,
-}
-
-impl OldRecord<'_> {
-    fn links(&self) -> Vec<NewEdge<'_>> {
-        let listed = self.link_list.iter().flatten().map(|link| NewEdge {
-            target: &link.url,
-            kind: link.kind,
-            nofollow: link.nofollow,
-            anchor: link.anchor.as_deref(),
-        });
-        listed.chain(self.redirect.iter().map(|to| plain(to, LinkKind::Redirect))).collect()
-    }
-}
-
-/// An edge of which only target and kind are known.
-fn plain(target: &str, kind: LinkKind) -> NewEdge<'_> {
-    NewEdge { target, kind, nofollow: false, anchor: None }
-}
-
-/// A link in a record of format 1.
-#[derive(Deserialize)]
-struct OldLink<'a> {
-    #[serde(borrow)]
-    url: Cow<'a, str>,
-    kind: LinkKind,
-    #[serde(default)]
-    nofollow: bool,
-    #[serde(borrow)]
-    anchor: Option<Cow<'a, str>>,
 }

@@ -443,33 +443,6 @@ impl GraphDecoder {
         }
         Some((source, cut))
     }
-
-    /// Builds a page from edges that were not stored as a chunk.
-    pub fn page<'a, 'b>(
-        &'a mut self,
-        source: &str,
-        is_sitemap: bool,
-        edges: impl Iterator<Item = NewEdge<'b>>,
-    ) -> Option<PageEdges<'a>> {
-        self.urls.clear();
-        self.texts.clear();
-        self.edges.clear();
-        self.urls.push(source)?;
-        for edge in edges {
-            let target = u32::try_from(self.urls.ends.len()).ok()?;
-            self.urls.push(edge.target)?;
-            let text = match edge.anchor {
-                Some(anchor) => {
-                    self.texts.push(anchor)?;
-                    u32::try_from(self.texts.ends.len()).ok()?
-                }
-                None => 0,
-            };
-            self.edges.push(StoredEdge { target, kind: edge.kind, nofollow: edge.nofollow, text });
-        }
-        let Self { urls, texts, edges, .. } = &*self;
-        Some(PageEdges { source: urls.get(0)?, is_sitemap, cut: 0, edges, urls, texts })
-    }
 }
 
 /// Reads a text that follows its length.

@@ -25,9 +25,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "index";
 /// The first bytes of an index file.
-const MAGIC: &[u8; 8] = b"ARGINDX2";
-/// The part of the magic that all versions of the format have in common.
-const MAGIC_NAME: &[u8] = b"ARGINDX";
+const MAGIC: &[u8; 8] = b"ARGINDX1";
 /// Length of the header of an index file. It holds: magic, header and length of the log file, number of lanes before
 /// and after it, number of pairs, checksum.
 const HEADER_BYTES: usize = 8 + log::FILE_HEADER + 8 * 5;
@@ -510,8 +508,7 @@ pub(super) fn names(files: &dyn Files) -> Vec<String> {
     let is_ours = |name: &String| {
         let mut start = [0; MAGIC.len()];
         let read = files.open(name).and_then(|file| file.read_at(&mut start, 0));
-        // The index may be of an earlier version of the format.
-        read.is_ok_and(|read| read == 0 || start.starts_with(MAGIC_NAME))
+        read.is_ok_and(|read| read == 0 || start == *MAGIC)
     };
     let listed = files.list(FOLDER).unwrap_or_default().into_iter().map(|name| format!("{FOLDER}/{name}"));
     let is_named = |name: &String| {

@@ -38,8 +38,8 @@ pub(super) enum Record<'a> {
     Output { length: u64, hash: Option<u64>, name: &'a str },
     /// The name of a file, other than an output, that this crawl created.
     Created { name: &'a str },
-    /// Links of pages: a chunk of the link graph (see `graph_codec`), and the position of the previous chunk.
-    Edges { previous: Option<u64>, chunk: &'a [u8] },
+    /// Links of pages: a chunk of the link graph (see `graph_codec`).
+    Edges { chunk: &'a [u8] },
 }
 
 /// A queued link.
@@ -165,7 +165,7 @@ impl<'a> Record<'a> {
                 write_varint(back(Some(link)), out);
                 out.extend(line);
             }
-            Self::Line { line } => out.extend(line),
+            Self::Line { line: bytes } | Self::Edges { chunk: bytes } => out.extend(bytes),
             Self::Note { lane, note } => {
                 write_varint(u64::from(lane.0), out);
                 out.extend(note);
@@ -174,10 +174,6 @@ impl<'a> Record<'a> {
                 write_varint(length, out);
                 out.extend(hash.map(u64::to_le_bytes).iter().flatten());
                 out.extend(name.as_bytes());
-            }
-            Self::Edges { previous, chunk } => {
-                write_varint(back(previous), out);
-                out.extend(chunk);
             }
         }
         let (header, body) = out[start..].split_at_mut(RECORD_HEADER);
@@ -254,7 +250,7 @@ impl<'a> Record<'a> {
                 Self::Output { length, hash: Some(u64::from_le_bytes(*hash)), name: text(name)? }
             }
             CREATED => Self::Created { name: text(body.0)? },
-            EDGES => Self::Edges { previous: earlier(body.varint()?)?, chunk: body.0 },
+            EDGES => Self::Edges { chunk: body.0 },
             _ => return None,
         })
     }
@@ -378,8 +374,8 @@ mod tests {
             Record::Output { length: u64::MAX, hash: None, name: "pages.jsonl" },
             Record::Output { length: 7, hash: Some(u64::MAX), name: "pages.jsonl" },
             Record::Created { name: "report.txt" },
-            Record::Edges { previous: None, chunk: &[0, 0] },
-            Record::Edges { previous: Some(5), chunk: &[] },
+            Record::Edges { chunk: &[0, 0] },
+            Record::Edges { chunk: &[] },
         ]
     }
 

@@ -377,7 +377,6 @@ impl DiskFrontier {
         let Some((start, previous_start)) = self.round_note()? else { return Ok(()) };
         self.is_recrawl = true;
         self.rounds = Some((start, previous_start));
-        // Earlier versions queued all links in one commit, without a note.
         let last_queued = self.read_note(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
         let last_queued = last_queued.map_or(ALL_QUEUED, u64::from_le_bytes);
         if last_queued != ALL_QUEUED || !self.is_done() {

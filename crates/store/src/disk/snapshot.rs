@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub(super) const NAME: &str = "snapshot";
 const TEMPORARY_NAME: &str = "snapshot.new";
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP5");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ARGSNAP1");
 /// The file is synced after this many bytes, because a sync of more would delay a commit for too long.
 const SYNC_AFTER: usize = 8 << 20;
 
@@ -224,7 +224,7 @@ pub(super) fn remove(files: &dyn Files) -> Result<(), StoreError> {
     remove_all(files, &[NAME, TEMPORARY_NAME])
 }
 
-/// Whether a file is a snapshot of any version, begins with zeros as after a crash, is empty, or does not exist.
+/// Whether a file is a snapshot, begins with zeros as after a crash, is empty, or does not exist.
 pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
     let file = match files.open(name) {
         Err(error) => return error.kind() == io::ErrorKind::NotFound,
@@ -234,7 +234,7 @@ pub(super) fn is_ours(files: &dyn Files, name: &str) -> bool {
     let mut start = [0; 20];
     let read = file.read_at(&mut start, 0).unwrap_or(0);
     let content = start.get(12..read.max(12)).unwrap_or_default();
-    read == 0 || start.iter().all(|byte| *byte == 0) || content.starts_with(b"ARGSNAP")
+    read == 0 || start.iter().all(|byte| *byte == 0) || content == MAGIC.to_le_bytes()
 }
 
 /// Removes an incomplete snapshot.

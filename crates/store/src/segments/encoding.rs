@@ -84,7 +84,6 @@ pub struct IndexEntry {
     notes: Option<Place>,
     /// For each record 0 if it settles no link, otherwise the sum of: 1, the kind of the link, 16 times its redirects,
     /// and 8,192 if the previous round has a record of the link.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     origins: Vec<u16>,
 }
 

@@ -204,7 +204,7 @@ impl Participant<'_> {
         let mut client = self.client()?;
         let is_new = FleetState::read(&mut client)? == FleetState::Created;
         if is_new && settings.round > 1 {
-            if let Some(code) = self.requeue(&mut client, &segments, rules.max_redirects)? {
+            if let Some(code) = self.requeue(&mut client, &segments)? {
                 return Ok(SessionEnd::Exit(code));
             }
         } else if is_new {
@@ -296,7 +296,6 @@ impl Participant<'_> {
         &self,
         client: &mut FleetClient,
         segments: &SegmentStore,
-        max_redirects: u8,
     ) -> Result<Option<ExitCode>, FleetCommandError> {
         let mut code = None;
         let should_continue = |count: Option<u64>| {
@@ -310,7 +309,7 @@ impl Participant<'_> {
             code = Interrupt::pending_exit_code(&mut self.signals.borrow_mut());
             code.is_none()
         };
-        match requeue(client, self.settings, segments, max_redirects, should_continue) {
+        match requeue(client, self.settings, segments, should_continue) {
             Ok(()) => Ok(code.map(ExitCode::from)),
             Err(RequeueError::Store(error)) => Err(error.into()),
             Err(RequeueError::Results(error)) => Err(FleetCommandError::Failed(format!("{segments}: {error}"))),

@@ -46,7 +46,7 @@ pub fn join_round(
     }
     let damaged =
         || FleetCommandError::Failed(format!("{}: the settings of the crawl cannot be read", redacted_place(&out)));
-    let settings = start.settings.ok_or_else(damaged)?;
+    let settings = start.settings;
     let mut client = first.with_name(CrawlRound::store_name(name, rounds));
     if !latest.is_final().map_err(failed)? {
         // The round is not finished: join it. It may be missing in the store, if the process that began it has crashed.
@@ -68,7 +68,7 @@ pub fn join_round(
     // The settings of the process that created the file of the round, which may be another process.
     let begun = latest.of_round(next.round).begin_round(&round_description(name, &next)).map_err(failed)?;
     let begun: CrawlStart = serde_json::from_str(&begun).map_err(|_| damaged())?;
-    let begun = begun.settings.ok_or_else(damaged)?;
+    let begun = begun.settings;
     // Equal settings mean that this process began the round, and not another one at the same time.
     if begun == next {
         print_line(own_settings.messages, &format!("{name}: recrawling, round {}", next.round));
@@ -85,10 +85,8 @@ pub fn round_description(name: &str, settings: &FleetSettings) -> String {
     let started = jiff::Timestamp::from_millisecond(i64::try_from(settings.created).unwrap_or(0)).unwrap_or_default();
     let start = CrawlStart {
         fleet: name.to_owned(),
-        key: settings.key,
         started: format!("{started:.3}"),
-        config: settings.config.clone(),
-        settings: Some(settings.clone()),
+        settings: settings.clone(),
     };
     serde_json::to_string(&start).unwrap_or_default()
 }

@@ -238,12 +238,4 @@ mod tests {
         assert_eq!((merged.header, merged.user, merged.proxy), (own.header, own.user, own.proxy));
         assert_eq!((merged.roots, merged.depth), (first.roots, Some(3)));
     }
-
-    #[test]
-    fn settings_that_an_earlier_version_stored_with_the_key_csv_can_be_read() {
-        let settings = stored(r#"{"roots":["h.example"],"csv":null,"depth":3}"#.to_owned());
-        assert_eq!(shared_config(&Config::default(), &settings).ok().unwrap().depth, Some(3));
-        let next = next_round(&Config { max_pages: Some(9), ..Config::default() }, &settings).ok().unwrap();
-        assert_eq!((next.round, next.max_pages), (2, Some(9)));
-    }
 }

@@ -25,7 +25,6 @@ pub struct Cut {
     /// The pattern, path, host or domain.
     pub at: Box<str>,
     /// Number of skipped links; a link found twice counts twice.
-    #[serde(alias = "left")]
     pub skipped: u64,
     /// The first skipped link, or its first 1,000 characters.
     pub example: Box<str>,

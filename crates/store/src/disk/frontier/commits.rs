@@ -192,8 +192,6 @@ impl DiskFrontier {
 
     /// Appends a chunk of the link graph to the journal.
     pub(super) fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
-        let position = self.journal.append(&Record::Edges { previous: self.last_chunk, chunk })?;
-        self.last_chunk = Some(position);
-        Ok(())
+        self.journal.append(&Record::Edges { chunk }).map(drop)
     }
 }

@@ -70,8 +70,6 @@ pub struct DiskFrontier {
     new_hashes: HashMap<Box<str>, u64>,
     /// Links of pages that are not in the journal yet.
     graph: GraphEncoder,
-    /// The position of the last chunk of the link graph.
-    last_chunk: Option<u64>,
     snapshots: Snapshots,
     /// The end of the log when memory use was last checked.
     last_size_check: u64,
@@ -132,7 +130,6 @@ impl DiskFrontier {
             rounds: None,
             new_hashes: HashMap::new(),
             graph: GraphEncoder::new(key),
-            last_chunk: None,
             snapshots: Snapshots::new(0, 0),
             last_size_check: end,
             durable: end,
@@ -176,12 +173,7 @@ impl DiskFrontier {
             messages.push(format!("{} bytes of an unfinished commit were truncated", tail.torn_bytes));
         }
         let writer = log.writer(&tail, unused)?;
-        let is_current = log.is_current();
         let mut frontier = Self::new(files, crawl, key, state, log, tail.end);
-        // All entries of a log file have the same format.
-        if !is_current {
-            frontier.journal.begin_file();
-        }
         frontier.has_completed_file = frontier.journal.has_complete_file();
         frontier.snapshots = Snapshots::new(from, length);
         let Counts { known, queued, settled, .. } = frontier.counts();

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "log";
-/// The format version that is written. All versions up to it can be read.
-pub(super) const VERSION: u32 = 2;
+/// The format version. No other version can be read.
+pub(super) const VERSION: u32 = 1;
 /// Length of a file's header:
 /// `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const FILE_HEADER: usize = 40;

@@ -22,8 +22,6 @@ const WINDOW_BYTES: usize = 8 * 1024;
 /// One file of the log, open for reading.
 struct Section {
     number: u32,
-    /// The format of the file.
-    version: u32,
     /// The position of its header.
     base: u64,
     file: Box<dyn File>,
@@ -103,20 +101,18 @@ impl LogReader {
                     found.get(POSITION_FIELD).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
                 base = base.max(position);
             }
-            let versions =
-                if compacted_file == Some(number) { vec![VERSION | BEGINS_LOG] } else { (1..=VERSION).collect() };
-            let version = versions.into_iter().find(|version| found == header(*version, number, crawl, base));
-            let Some(version) = version.filter(|_| read == FILE_HEADER) else {
-                let section = Section { number, version: VERSION, base, file };
+            let flag = if compacted_file == Some(number) { BEGINS_LOG } else { 0 };
+            let is_valid = read == FILE_HEADER && found == header(VERSION | flag, number, crawl, base);
+            let section = Section { number, base, file };
+            if !is_valid {
                 // If a frame starts at or after the end of the header, the header was complete before: it is damaged.
                 if number == last && number > 1 && !reader.has_frame_after(&section, FILE_HEADER as u64 - 1)? {
                     return Ok((reader, Some(name)));
                 }
                 return Err(damaged(&**files, &name, "its header does not match the log"));
-            };
-            let len = file.length().map_err(read_error)?;
-            reader.sections.push(Section { number, version: version & !BEGINS_LOG, base, file });
-            base += len;
+            }
+            base += section.file.length().map_err(read_error)?;
+            reader.sections.push(section);
         }
         Ok((reader, None))
     }
@@ -151,7 +147,7 @@ impl LogReader {
     pub fn add_section(&mut self, number: u32, base: u64) -> Result<(), StoreError> {
         let name = file_name(number);
         let file = self.files.open(&name).map_err(|error| failed(&*self.files, &name, "read", error))?;
-        self.sections.push(Section { number, version: VERSION, base, file });
+        self.sections.push(Section { number, base, file });
         Ok(())
     }
 
@@ -426,16 +422,6 @@ impl LogReader {
         let from = self.sections.get(index).map_or(0, |section| section.base + FILE_HEADER as u64);
         let until = self.sections.get(index + 1).map_or(u64::MAX, |section| section.base);
         self.walk_until(from, until, each).map(drop)
-    }
-
-    /// Whether the last file has the current format.
-    pub fn is_current(&self) -> bool {
-        self.sections.last().is_none_or(|section| section.version == VERSION)
-    }
-
-    /// The position of the first file with a link graph (format 2 or later); [`u64::MAX`] if all files have format 1.
-    pub fn graph_start(&self) -> u64 {
-        self.sections.iter().find(|section| section.version > 1).map_or(u64::MAX, |section| section.base)
     }
 
     /// The number and the start of the last file.
