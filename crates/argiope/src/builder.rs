@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::custom_frontier::CustomFrontier;
 use crate::hooks::{Filter, Hooks, OnRequest, OnResponse};
 use crate::library_messages::in_library_words;
-use crate::settings::{self, Chosen};
+use crate::settings;
 use crate::sink::{self, ClosureSink, Sink, SinkError};
 use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Summary};
 
@@ -41,7 +41,6 @@ pub struct CrawlBuilder {
     requests: Vec<Request>,
     bodies: DeliveredBodies,
     hooks: Hooks,
-    chosen: Chosen,
 }
 
 /// Where a crawl begins: a URL, a host name or a [`Request`]. A host name is tried with https first, then with http.
@@ -94,8 +93,8 @@ impl CrawlBuilder {
     /// The settings of a given configuration, and the defaults of the library: HTML bodies are delivered, and there are
     /// no hooks.
     pub(crate) fn from_config(config: Config) -> Self {
-        let (hooks, chosen) = (Hooks::default(), Chosen::default());
-        Self { config, header: Vec::new(), requests: Vec::new(), bodies: DeliveredBodies::Html, hooks, chosen }
+        let (header, requests, hooks) = (Vec::new(), Vec::new(), Hooks::default());
+        Self { config, header, requests, bodies: DeliveredBodies::Html, hooks }
     }
 
     /// Applies a change to the configuration.
@@ -148,8 +147,7 @@ impl CrawlBuilder {
 
     /// Sets which links are followed. The default is the host of each root.
     #[must_use]
-    pub fn scope(mut self, scope: ScopeKind) -> Self {
-        self.chosen.scope = Some(scope);
+    pub fn scope(self, scope: ScopeKind) -> Self {
         self.set(|config| config.scope = scope)
     }
 
@@ -253,8 +251,7 @@ impl CrawlBuilder {
 
     /// Sets whether robots.txt is obeyed. The default is to obey it.
     #[must_use]
-    pub fn robots(mut self, policy: RobotsPolicy) -> Self {
-        self.chosen.robots = Some(policy);
+    pub fn robots(self, policy: RobotsPolicy) -> Self {
         self.set(|config| config.robots = policy)
     }
 
@@ -352,7 +349,7 @@ impl CrawlBuilder {
             })?;
             self.config.header.push(line);
         }
-        settings::check(&self.config, self.chosen)?;
+        settings::check(&self.config)?;
         let request_urls: Vec<String> = self.requests.iter().map(|request| request.url().to_string()).collect();
         let program = ProgramSettings {
             roots: roots_with_requests(&self.config, self.requests)?,

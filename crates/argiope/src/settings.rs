@@ -1,16 +1,8 @@
 //! Settings that would have no effect or contradict each other are errors, before the first request.
 
-use argiope_core::rules::{AssetsScope, Config, ConfigError, Pace, RobotsPolicy, ScopeKind, WarcCompression};
+use argiope_core::rules::{AssetsScope, Config, ConfigError, Pace, WarcCompression};
 
 use crate::Error;
-
-/// Settings that the user chose with a method of the builder. The configuration alone cannot distinguish a choice from
-/// the default.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Chosen {
-    pub scope: Option<ScopeKind>,
-    pub robots: Option<RobotsPolicy>,
-}
 
 /// The error for a setting that would have no effect or contradicts another one.
 pub(crate) fn no_effect(key: &'static str, value: impl ToString, why: &str) -> Error {
@@ -18,16 +10,11 @@ pub(crate) fn no_effect(key: &'static str, value: impl ToString, why: &str) -> E
 }
 
 /// Rejects settings that would have no effect in the library or contradict each other.
-pub(crate) fn check(config: &Config, chosen: Chosen) -> Result<(), Error> {
+pub(crate) fn check(config: &Config) -> Result<(), Error> {
     let needs_directory = "it has an effect only with a crawl directory: set `directory` too";
     let needs_warc = "it has an effect only with `warc`";
     let needs_assets = "it has an effect only with `assets`";
     let is_in_memory = config.out.is_none();
-    let scope = chosen.scope.unwrap_or(config.scope);
-    // Without a choice in the builder, the scope `host` may be the default, which does not contradict an alias.
-    let contradicts =
-        |alias| if chosen.scope.is_some() { scope != alias } else { ![alias, ScopeKind::Host].contains(&scope) };
-    let has_chosen_obey = chosen.robots == Some(RobotsPolicy::Obey);
     for (is_wrong, key, why) in [
         (is_in_memory && config.fresh, "fresh", needs_directory),
         (is_in_memory && config.recrawl, "recrawl", needs_directory),
@@ -44,7 +31,6 @@ pub(crate) fn check(config: &Config, chosen: Chosen) -> Result<(), Error> {
             "contradicts `fresh`: a crawl that starts over has no pages to request again",
         ),
         (config.no_cookies && config.cookies.is_some(), "cookies", "contradicts `no_cookies`; set one of them"),
-        (has_chosen_obey && config.no_robots, "no_robots", "contradicts `robots(RobotsPolicy::Obey)`; set one of them"),
     ] {
         if is_wrong {
             return Err(no_effect(key, "", why));
@@ -53,14 +39,6 @@ pub(crate) fn check(config: &Config, chosen: Chosen) -> Result<(), Error> {
     if let Some(per_host) = config.per_host.filter(|count| config.pace == Pace::Gentle && *count > 1) {
         let why = "the pace `gentle` uses one connection for each host; leave one of the two settings out";
         return Err(no_effect("per_host", per_host, why));
-    }
-    for (alias, is_set, means) in
-        [("strict", config.strict, ScopeKind::Host), ("lenient", config.lenient, ScopeKind::Domain)]
-    {
-        if is_set && contradicts(means) {
-            let why = format!("contradicts `{alias}`, which means the scope {means}; set one of them");
-            return Err(no_effect("scope", scope, &why));
-        }
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! No setting is silently ignored, and messages use the names of the library.
 
-use argiope::{Config, Crawl, CrawlBuilder, Pace, RobotsPolicy, ScopeKind};
-use argiope::{Outcome, TlsFault};
+use argiope::{Config, Crawl, CrawlBuilder, Outcome, Pace, RobotsPolicy, TlsFault};
 use argiope_practice::{CertificateKind, PracticeWeb, Response, RunningWeb, Site};
 
 fn serve(address: &str) -> (RunningWeb, String) {
@@ -14,7 +13,7 @@ fn serve(address: &str) -> (RunningWeb, String) {
 #[test]
 fn settings_that_are_invalid_or_have_no_effect_are_errors() {
     type Set = fn(CrawlBuilder) -> CrawlBuilder;
-    let cases: [(&str, Set); 19] = [
+    let cases: [(&str, Set); 14] = [
         ("fresh", |builder| builder.fresh()),
         ("recrawl", |builder| builder.recrawl()),
         ("jsonl", |builder| builder.configure(|config| config.jsonl = Some("out.jsonl".into()))),
@@ -26,11 +25,6 @@ fn settings_that_are_invalid_or_have_no_effect_are_errors() {
         ("cookies", |builder| {
             builder.configure(|config| (config.no_cookies, config.cookies) = (true, Some("c.txt".into())))
         }),
-        ("scope", |builder| builder.configure(|config| (config.strict, config.scope) = (true, ScopeKind::Any))),
-        ("scope", |builder| builder.configure(|config| (config.lenient, config.scope) = (true, ScopeKind::Page))),
-        ("scope", |builder| builder.scope(ScopeKind::Host).configure(|config| config.lenient = true)),
-        ("strict", |builder| builder.configure(|config| (config.strict, config.lenient) = (true, true))),
-        ("no_robots", |builder| builder.robots(RobotsPolicy::Obey).configure(|config| config.no_robots = true)),
         ("sitemap", |builder| builder.sitemap().no_sitemap()),
         ("max_pages", |builder| builder.max_pages(0)),
         ("roots", |builder| builder.root("https://me:secret@example.com/")),
@@ -50,9 +44,6 @@ fn settings_that_are_invalid_or_have_no_effect_are_errors() {
 fn settings_that_agree_are_accepted() {
     let (_web, root) = serve("127.5.3.1:0");
     for set in [
-        |config: &mut Config| (config.strict, config.scope) = (true, ScopeKind::Host),
-        |config: &mut Config| (config.lenient, config.scope) = (true, ScopeKind::Domain),
-        |config: &mut Config| (config.no_robots, config.robots) = (true, RobotsPolicy::Ignore),
         |config: &mut Config| (config.pace, config.per_host) = (Pace::Gentle, Some(1)),
     ] {
         Crawl::builder(&root).max_pages(1).configure(set).start_blocking().expect("settings that agree").count();

@@ -179,7 +179,7 @@ fn a_second_signal_ends_the_process_at_once() {
     let site = site("127.6.0.9").page("/", Response::links(["/hang"])).page("/hang", Response::hang());
     let root = site.url("/");
     let web = serve(site);
-    let arguments = ["crawl", &root, "-q", "--no-robots", "--timeout", "1h", "--drain-time", "1h"];
+    let arguments = ["crawl", &root, "-q", "--robots", "ignore", "--timeout", "1h", "--drain-time", "1h"];
     let mut child = argiope().args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
     assert!(web.wait_requests(2, Duration::from_secs(60)), "the root and /hang were requested");
     let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("an id")).expect("an id");

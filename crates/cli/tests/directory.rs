@@ -3,7 +3,6 @@
 mod durable_kit;
 
 use std::fs;
-use std::process::Command;
 
 use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use durable_kit::{CrawlFixture, GraphWeb, TIMEOUT, poll, records, wait};
@@ -63,7 +62,7 @@ fn a_directory_of_another_format_is_refused_and_not_changed() {
     fs::write(&path, &other).expect("writes");
     let requests = practice.web.requests();
     let read = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_argiope"));
         let output = command.current_dir(fixture.folder.path()).args(arguments).output().expect("the command runs");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         String::from_utf8(output.stderr).expect("UTF-8")
@@ -87,7 +86,7 @@ fn settings_that_may_change_apply_and_others_are_refused() {
     let practice = small_web();
     let fixture = CrawlFixture::new(&practice.roots, &[]);
     fixture.succeed(&["--max-pages", "5"]);
-    let stderr = fixture.fail(2, &["--exclude", "x$", "--no-robots", "http://127.0.0.1:9/"]);
+    let stderr = fixture.fail(2, &["--exclude", "x$", "--robots", "ignore", "http://127.0.0.1:9/"]);
     for line in ["  + exclude: x$", "  - robots: obey", "  + robots: ignore", "  + roots: http://127.0.0.1:9/"] {
         assert!(stderr.contains(line), "{line} is missing:\n{stderr}");
     }

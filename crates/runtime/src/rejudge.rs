@@ -82,8 +82,6 @@ fn settings_before(config: &Config, changes: &[SettingChange]) -> Config {
             "scope" => {
                 let scope_kind = before.first().cloned().unwrap_or_default();
                 config.scope = serde_json::from_value(scope_kind.into()).unwrap_or(config.scope);
-                // These two stand for scopes, and would replace the old scope.
-                (config.strict, config.lenient) = (false, false);
             }
             "include" => config.include.clone_from(before),
             "exclude" => config.exclude.clone_from(before),

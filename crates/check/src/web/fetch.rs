@@ -56,8 +56,6 @@ pub(super) fn request(
 ) -> Result<(), Error> {
     let mut config = Config {
         scope: ScopeKind::Any,
-        strict: false,
-        lenient: false,
         include: Vec::new(),
         exclude: Vec::new(),
         depth: Some(0),

@@ -29,7 +29,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8642", value_parser = flags::parse_listen_address)]
     pub address: SocketAddr,
     /// Ask every client for the token in this file; required unless ADDR is loopback
-    #[arg(long, value_name = "FILE", alias = "token-file")]
+    #[arg(long, value_name = "FILE")]
     pub serve_token_file: Option<PathBuf>,
 }
 

@@ -344,8 +344,6 @@ fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
     if let Some(scope_kind) = values("scope").first().and_then(|name| serde_json::from_value(name.as_str().into()).ok())
     {
         config.scope = scope_kind;
-        // These flags are aliases of scope kinds, and would override the stored one.
-        (config.strict, config.lenient) = (false, false);
     }
     config
 }

@@ -78,7 +78,6 @@ pub const FETCH: CommandHelp = CommandHelp {
     // Only the URL that the user gives is requested, once. It may be in a private network.
     unused: &[
         "robots",
-        "no_robots",
         "max_tries",
         "retry_wait",
         "max_redirects",
@@ -116,7 +115,7 @@ pub const ROBOTS: CommandHelp = CommandHelp {
         "insecure",
         "help",
     ],
-    unused: &["robots", "no_robots", "max_links"],
+    unused: &["robots", "max_links"],
     texts: &[
         ("max_url", "Refuse the robots.txt if its own URL is longer than this [default: 4096]"),
         ("user_agent", "The User-Agent header of the request; --agent decides which rules apply"),

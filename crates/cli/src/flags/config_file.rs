@@ -317,7 +317,7 @@ mod tests {
         let path = directory.path().join("c.toml");
         std::fs::write(
             &path,
-            "roots = ['a.example']\ndepth = 3\ndelay = '1s'\nstrict = true\nno-robots = true\nexclude = ['x']\n",
+            "roots = ['a.example']\ndepth = 3\ndelay = '1s'\nscope = 'page'\nrobots = 'ignore'\nexclude = ['x']\n",
         )
         .unwrap();
         let crawl = |flags: &[&str]| {
@@ -342,7 +342,7 @@ mod tests {
             "obey",
             "--exclude",
             "y",
-            "--wait",
+            "--delay",
             "2s",
         ]);
         assert_eq!((config.depth, config.roots.as_slice()), (Some(1), &["b.example".to_owned()][..]));

@@ -122,12 +122,6 @@ pub struct ScopeFlags {
     /// domain: on all hosts of its registrable domain, such as example.com. any: everywhere.
     #[arg(long, value_name = "SCOPE", value_parser = one_of::<ScopeKind>(ScopeKind::WORDS))]
     scope: Option<ScopeKind>,
-    /// Stay on the hosts of the roots: --scope host
-    #[arg(long, conflicts_with_all = ["scope", "lenient"])]
-    strict: bool,
-    /// Follow links to other hosts of the same domain: --scope domain
-    #[arg(long, conflicts_with = "scope")]
-    lenient: bool,
     /// Follow only URLs that match this regular expression (repeatable: one of them must match)
     #[arg(long, value_name = "RE")]
     include: Vec<String>,
@@ -192,16 +186,11 @@ pub struct ScopeFlags {
 
 impl ScopeFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        // `--scope`, `--strict` and `--lenient` exclude each other: one on the command line overrides all three in the
-        // file.
-        if self.scope.is_some() || self.strict || self.lenient {
-            (config.strict, config.lenient) = (false, false);
-        }
-        // `--sitemap` and `--no-sitemap` exclude each other too.
+        // `--sitemap` and `--no-sitemap` exclude each other: one on the command line overrides both in the file.
         if self.sitemap || self.no_sitemap {
             (config.sitemap, config.no_sitemap) = (false, false);
         }
-        set!(self, config, scope strict lenient include exclude depth max_pages max_bytes max_disk max_time);
+        set!(self, config, scope include exclude depth max_pages max_bytes max_disk max_time);
         set!(self, config, sitemap no_sitemap assets assets_scope strip_param follow_nofollow);
         set!(self, config, traps trap_budget max_pages_per_host);
     }
@@ -211,7 +200,7 @@ impl ScopeFlags {
 #[command(next_help_heading = "Pace")]
 pub struct PaceFlags {
     /// Fetches in flight, over all hosts [default: 256]
-    #[arg(short, long, visible_alias = "max-tasks", value_name = "N", value_parser = parse_number::<usize>)]
+    #[arg(short, long, value_name = "N", value_parser = parse_number::<usize>)]
     concurrency: Option<usize>,
     /// At most N connections (HTTP/2: streams) per host [default: 6]
     ///
@@ -226,7 +215,7 @@ pub struct PaceFlags {
     /// Minimum time between two requests to a host [default: 0s]
     ///
     /// It counts from the sending of one request to the sending of the next.
-    #[arg(long, visible_alias = "wait", value_name = "TIME")]
+    #[arg(long, value_name = "TIME")]
     delay: Option<Span>,
     /// How fast a host is crawled: gentle, steady or full [default: steady]
     ///
@@ -348,9 +337,6 @@ pub struct TrustFlags {
     /// Whether to obey robots.txt; ignore it only on your own sites [default: obey]
     #[arg(long, value_name = "POLICY", value_parser = one_of::<RobotsPolicy>(RobotsPolicy::WORDS))]
     robots: Option<RobotsPolicy>,
-    /// Ignore robots.txt: --robots ignore
-    #[arg(long, conflicts_with = "robots")]
-    no_robots: bool,
     /// Follow links into private networks (a root may always be in one)
     #[arg(long)]
     allow_private: bool,
@@ -370,11 +356,7 @@ pub struct TrustFlags {
 
 impl TrustFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        // `--robots` overrides `no-robots` in the file.
-        if self.robots.is_some() {
-            config.no_robots = false;
-        }
-        set!(self, config, robots no_robots allow_private ca_cert cert key insecure);
+        set!(self, config, robots allow_private ca_cert cert key insecure);
     }
 }
 

@@ -375,7 +375,7 @@ mod tests {
         let crawl = command.find_subcommand("crawl").unwrap();
         let mut flags: Vec<&str> = crawl
             .get_arguments()
-            .flat_map(|arg| arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default()))
+            .filter_map(clap::Arg::get_long)
             // These flags have no key. `buckets` and `lease` are hidden flags for tests.
             .filter(|long| !matches!(*long, "help" | "config" | "buckets" | "lease"))
             .collect();

@@ -58,7 +58,7 @@ impl Config {
     /// Checks and compiles every setting.
     pub fn compile_in(&self, environment: Environment, program: ProgramSettings) -> Result<Rules, ConfigError> {
         self.check_paths()?;
-        let scope_kind = self.scope_kind()?;
+        let scope_kind = self.scope;
         let (concurrency, per_host, per_ip) = self.widths()?;
         self.check_limits()?;
         for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
@@ -138,7 +138,7 @@ impl Config {
             },
             resolve: self.resolve.clone(),
             dns: self.dns,
-            robots: if self.no_robots { RobotsPolicy::Ignore } else { self.robots },
+            robots: self.robots,
             allow_private: self.allow_private,
             named_hosts,
             with_headers: self.with.contains(&super::With::Headers),
@@ -192,15 +192,6 @@ impl Config {
             min_rate: u32::try_from(self.min_rate.0).unwrap_or(u32::MAX),
             ..Limits::default()
         })
-    }
-
-    fn scope_kind(&self) -> Result<ScopeKind, ConfigError> {
-        match (self.strict, self.lenient) {
-            (true, true) => Err(Self::error("strict", true, "contradicts lenient; give one of them")),
-            (true, false) => Ok(ScopeKind::Host),
-            (false, true) => Ok(ScopeKind::Domain),
-            (false, false) => Ok(self.scope),
-        }
     }
 
     fn compile_scope(&self, roots: &[Root], scope_kind: ScopeKind) -> Result<Scope, ConfigError> {

@@ -42,10 +42,6 @@ pub struct Config {
     // Scope
     /// Which links are followed.
     pub scope: ScopeKind,
-    /// Alias of scope `host`.
-    pub strict: bool,
-    /// Alias of scope `domain`.
-    pub lenient: bool,
     /// Regular expressions. If there are any, only URLs that match one of them are followed.
     pub include: Vec<String>,
     /// Regular expressions. URLs that match one of them are not followed. They take precedence over all other rules.
@@ -89,7 +85,6 @@ pub struct Config {
 
     // Pace
     /// Limit on fetches in flight, over all hosts.
-    #[serde(alias = "max-tasks")]
     pub concurrency: usize,
     /// Limit on fetches in flight to one host. Default: 6, or `concurrency` with pace `full`. With pace `gentle` it is
     /// always 1.
@@ -99,7 +94,6 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_ip: Option<usize>,
     /// Minimum time between two requests to a host, from the sending of one to the sending of the next.
-    #[serde(alias = "wait")]
     pub delay: Span,
     /// How fast requests are sent to one host.
     pub pace: Pace,
@@ -167,8 +161,6 @@ pub struct Config {
     // Trust
     /// Whether robots.txt is obeyed.
     pub robots: RobotsPolicy,
-    /// Alias of robots `ignore`.
-    pub no_robots: bool,
     /// Follows links into private networks. A root may always be in one.
     pub allow_private: bool,
     /// A PEM file of certificate authorities to trust in addition.
@@ -227,8 +219,6 @@ impl Default for Config {
             fresh: false,
             recrawl: false,
             scope: ScopeKind::Host,
-            strict: false,
-            lenient: false,
             include: Vec::new(),
             exclude: Vec::new(),
             depth: None,
@@ -275,7 +265,6 @@ impl Default for Config {
             resolve: Vec::new(),
             dns: None,
             robots: RobotsPolicy::Obey,
-            no_robots: false,
             allow_private: false,
             ca_cert: None,
             cert: None,

@@ -237,7 +237,6 @@ fn connection_limits_depend_on_the_pace() {
 fn contradictory_and_invalid_settings_are_refused() {
     let refused: Vec<(&str, Config)> = vec![
         ("roots", Config::default()),
-        ("strict", Config { strict: true, lenient: true, ..config() }),
         ("sitemap", Config { sitemap: true, no_sitemap: true, ..config() }),
         ("concurrency", Config { concurrency: 0, ..config() }),
         ("per-host", Config { per_host: Some(0), ..config() }),
@@ -367,10 +366,10 @@ fn equal_roots_are_merged() {
 #[test]
 fn keys_are_the_flags_and_unknown_ones_are_refused() {
     let keys = Config::keys();
-    for key in ["roots", "max-pages", "wait", "max-tasks", "no-robots", "per-host", "user", "log-skips"] {
+    for key in ["roots", "max-pages", "delay", "concurrency", "robots", "per-host", "user", "log-skips"] {
         assert!(keys.contains(&key), "{key} is missing in {keys:?}");
     }
-    let text = r#"{"delay":"0.5s","max-size":"1M","max-head":4096,"rate":"10/s","with":["links"],"pace":"full","max-tasks":9}"#;
+    let text = r#"{"delay":"0.5s","max-size":"1M","max-head":4096,"rate":"10/s","with":["links"],"pace":"full","concurrency":9}"#;
     let config: Config = serde_json::from_str(text).unwrap();
     assert_eq!((config.delay, config.max_size, config.max_head), (Span::from_millis(500), Size(1 << 20), Size(4096)));
     assert_eq!((config.with.as_slice(), config.pace, config.concurrency), (&[With::Links][..], Pace::Full, 9));
