@@ -156,11 +156,7 @@ pub struct HostStatus {
     pub spacing: Duration,
     pub queued: u64,
     /// The moving average of the time to the first byte; none before the first response.
-    #[serde(
-        rename = "mean_ttfb_seconds",
-        with = "optional_seconds",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "mean_ttfb_seconds", with = "optional_seconds", skip_serializing_if = "Option::is_none")]
     pub mean_ttfb: Option<Duration>,
     /// Why no request starts now, if none does.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod seen;
 #[cfg(feature = "fleet")]
 pub mod segments;
+mod varint;
 
 pub use memory::MemoryFrontier;
 pub use seen::SeenSet;

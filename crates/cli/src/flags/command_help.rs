@@ -76,15 +76,7 @@ pub const FETCH: CommandHelp = CommandHelp {
         "help",
     ],
     // Only the URL that the user gives is requested, once. It may be in a private network.
-    unused: &[
-        "robots",
-        "max_tries",
-        "retry_wait",
-        "max_redirects",
-        "max_links",
-        "no_cookies",
-        "allow_private",
-    ],
+    unused: &["robots", "max_tries", "retry_wait", "max_redirects", "max_links", "no_cookies", "allow_private"],
     texts: &[
         ("max_url", "Refuse a URL that is longer than this [default: 4096]"),
         ("user_agent", "The User-Agent header"),

@@ -99,7 +99,8 @@ mod tests {
         assert_eq!((&*body.url, &*body.date, &*body.file, body.offset, body.length), ("http://h/", "D1", "f", 1, 2));
         assert_eq!(archived_body(&second), Some(body.clone()));
         assert_eq!(archived_body(&third), Some(body));
-        let without_body = br#"{"url":"http://h/","status":304,"started":"D","warc":{"file":"f","offset":1,"length":2}}"#;
+        let without_body =
+            br#"{"url":"http://h/","status":304,"started":"D","warc":{"file":"f","offset":1,"length":2}}"#;
         assert_eq!(archived_body(without_body), None);
     }
 

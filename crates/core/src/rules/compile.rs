@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::value::{EngineName, HeaderLine, Pace, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy};
+use super::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, RuleValues, Rules, Sitemaps};
 use crate::budget::Budget;
 use crate::http::conn::Limits;

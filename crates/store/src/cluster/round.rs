@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use argiope_core::{Link, LinkKind, LinkRef, Url};
+use argiope_core::{Link, LinkRef, Url};
 use redis::Value;
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ use super::codec::QueuedLink;
 use super::connection::Unreachable;
 use super::crawl::FleetSettings;
 use super::{bucket_of, crawl::FleetState};
-use crate::segments::{PlacedRecord, SegmentStore};
+use crate::segments::{LinkOrigin, SegmentStore};
 
 /// How many links one put contains.
 const LINKS_PER_PUT: usize = 4_096;

@@ -4,15 +4,13 @@
 //! the block, so a block cannot be mistaken for another. An empty block marks the end. A file without it is incomplete.
 
 use super::files::File;
-use super::record::{Bytes, write_varint};
+use crate::varint::{Bytes, MAX_VARINT, write_varint};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Maximum length of the bytes of a block.
 const MAX_BLOCK: usize = 1 << 20;
 /// Length of a block's header.
 const BLOCK_HEADER: usize = 12;
-/// The maximum length of a varint: 64 bits, seven in each byte.
-pub(super) const MAX_VARINT: usize = 10;
 
 /// Builds a file block by block. The caller takes the blocks out in portions and writes them.
 ///

@@ -4,15 +4,14 @@
 //! with the URLs of one block (see `graph_codec`) in memory. After a recrawl, a page can have several entries. A map
 //! from the hash of each page to the number of its latest entry is then kept in memory.
 
-use super::directory::CrawlFile;
+use super::crawl_file::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
-use super::frontier::REFETCH_NOTE;
 use super::graph_codec::{GraphDecoder, GraphEdge, GraphEncoder, KeyMap, NewEdge, PageEdges};
 use super::index::{IndexKey, LogIndex};
 use super::log::{FOLDER, LogReader};
 use super::os_files::OsFiles;
-use super::record::Record;
+use super::record::{REFETCH_NOTE, Record};
 use argiope_core::StoreError;
 #[cfg(feature = "fleet")]
 use std::hash::{BuildHasher as _, RandomState};

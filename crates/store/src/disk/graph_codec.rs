@@ -19,7 +19,7 @@
 //!
 //! Decoding is total: any input yields edges or an error, never a panic.
 
-use super::record::{Bytes, write_varint};
+use crate::varint::{Bytes, write_varint};
 use argiope_core::LinkKind;
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -3,12 +3,11 @@
 //! Reading takes no lock. Commits only append to the log. A compaction replaces whole files, which stay readable while
 //! they are open. While a crawl runs, the history ends with its last complete commit.
 
-use super::directory::CrawlFile;
+use super::crawl_file::CrawlFile;
 use super::files::Files;
-use super::frontier::ROUND_NOTE;
 use super::log::LogReader;
 use super::os_files::OsFiles;
-use super::record::Record;
+use super::record::{ROUND_NOTE, Record};
 use crate::lanes::LaneNames;
 use argiope_core::{LinkKind, Outcome, StoreError};
 use std::path::Path;

@@ -10,12 +10,11 @@
 //! An index file is written while the crawl runs, so its memory must not grow with the log. Therefore the pairs are
 //! sorted with an external merge sort: sorted portions are written to a temporary file and then merged.
 
-use super::directory::CrawlFile;
+use super::crawl_file::CrawlFile;
 use super::fault::failed;
 use super::files::{File, Files};
-use super::frontier::{REFETCH_NOTE, ROUND_NOTE};
 use super::log::{self, LogReader};
-use super::record::Record;
+use super::record::{REFETCH_NOTE, ROUND_NOTE, Record};
 use argiope_core::StoreError;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -7,7 +7,7 @@ use super::fault::damaged;
 use super::files::Files;
 use super::log::{CommitBatch, FILE_HEADER, FRAME_HEADER, LogReader, file_name, seal};
 use super::record::Record;
-use super::snapshot::Mark;
+use super::snapshot_file::Mark;
 use argiope_core::{StoreError, StoreErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 use super::fault::failed;
 use super::files::Files;
 use super::run::{self, Run, RunWriter};
-use super::snapshot;
+use super::snapshot_file;
 use crate::seen::{SeenSet, as_stored};
 use argiope_core::{Remedy, StoreError, StoreErrorKind};
 use std::collections::BinaryHeap;
@@ -92,7 +92,7 @@ impl Known {
             return failed(&*self.files, &name, "read", error);
         }
         let message = format!("{} is damaged: {error}", self.files.describe(&name));
-        let is_removed = snapshot::remove(&*self.files).is_ok();
+        let is_removed = snapshot_file::remove(&*self.files).is_ok();
         let remedy = if is_removed { Remedy::Rebuild } else { Remedy::RemoveSnapshot };
         StoreError::new(StoreErrorKind::Damaged, message).with_remedy(remedy).with_source(error)
     }

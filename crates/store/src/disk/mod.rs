@@ -8,7 +8,7 @@
 //! many pages.
 //!
 //! Everything else can be rebuilt from the log. In memory there are the fingerprints of all known URLs, the names of
-//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot`) is a checkpoint
+//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot_reader`) is a checkpoint
 //! of this state, so that opening need not read the whole log. A snapshot that does not match the log is discarded. A
 //! snapshot is taken in portions, at most one with each commit (`snapshot_writer`), so the crawl does not pause for it.
 //!
@@ -28,7 +28,7 @@
 mod blocks;
 mod chains;
 mod compaction;
-mod deferred;
+mod crawl_file;
 mod directory;
 mod fault;
 mod files;
@@ -47,21 +47,23 @@ mod output_hash;
 mod queue;
 mod record;
 mod replay;
-mod round;
 mod run;
-mod snapshot;
+mod snapshot_file;
+mod snapshot_reader;
 mod snapshot_writer;
 mod spill;
+mod state;
 mod trace;
 
 pub use compaction::Compaction;
+pub use crawl_file::{CrawlFile, CrawlSettings, SettingChange};
 pub use directory::{
-    CrawlFile, CrawlSettings, OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, SettingChange, crawled_by, is_inside,
-    open, open_in, open_within, remove, start_over, start_over_in, truncate_output,
+    OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, is_inside, open, open_in, open_within, remove,
+    start_over, start_over_in, truncate_output,
 };
 pub use fault::failed;
 pub use files::{File, Files};
-pub use frontier::DiskFrontier;
+pub use frontier::{DiskFrontier, UnreachedLinks};
 pub use graph::{GraphRound, Inlinks, LinkGraph, Referrers};
 pub use graph_codec::{GraphEdge, PageEdges};
 pub use history::{HistoryEvent, history, history_in};
@@ -69,5 +71,4 @@ pub use lock::Lock;
 pub use log::{CommitBatch, LogWriter};
 pub use os_files::{OsFiles, folder_size};
 pub use output_hash::OutputHash;
-pub use round::UnreachedLinks;
 pub use trace::{HostTrace, TracedLink, UrlTrace, UrlTracer};

@@ -14,10 +14,10 @@
 //! Invariant: there is one level per rank. Levels are in order of rank, none is empty, and the positions of a level
 //! ascend.
 
-use super::blocks::{BlockReader, BlockWriter, MAX_VARINT};
+use super::blocks::{BlockReader, BlockWriter};
 use super::chains::{Chain, Chains};
-use super::record::{Bytes, varint_bytes, write_varint};
 use super::spill::{PIECE, Spill, SpilledPiece};
+use crate::varint::{Bytes, MAX_VARINT, varint_bytes, write_varint};
 use argiope_core::StoreError;
 use std::collections::{HashSet, VecDeque};
 

@@ -7,7 +7,7 @@
 //!
 //! Decoding is total: any input yields a record or an error, never a panic.
 
-use super::blocks::MAX_VARINT;
+use crate::varint::{Bytes, write_varint};
 use argiope_core::page::custom_request::{CustomRequest, rank_of_encoded};
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{LaneId, LinkKind, Outcome, UrlRef};
@@ -15,6 +15,18 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The size of the part before the body.
 pub(super) const RECORD_HEADER: usize = 9;
+
+/// The name of the lane of deferred links. No host has this name.
+pub(super) const DEFERRED: &str = "";
+/// A reserved lane number: notes under it belong to the crawl itself.
+pub(super) const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
+/// A reserved lane number: its note has the log positions at which the last round and the round before it began.
+pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
+/// A reserved lane number: its note has the log position of the last link that this round has queued again.
+pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);
+/// A reserved lane number: a note under it says that settled pages were queued again within a round. Readers of the
+/// link graph then expect several entries of a page.
+pub(super) const REFETCH_NOTE: LaneId = LaneId(u32::MAX - 3);
 
 /// One entry of the crawl's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +100,12 @@ impl LinkRecord<'_> {
             Some(request) => plain ^ CustomRequest::decode(request)?.identity(key),
         })
     }
+}
+
+/// The part of a URL after its scheme: what the log entry of a deferred link contains.
+pub(super) fn after_scheme(url: UrlRef<'_>) -> &str {
+    let scheme = if url.is_https() { "https://" } else { "http://" };
+    url.as_str().get(scheme.len()..).unwrap_or_default()
 }
 
 // The tags of records.
@@ -268,63 +286,6 @@ pub(super) enum Unreadable {
 /// The checksum of a record.
 fn checksum(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
     xxh3_64_with_seed(body, crawl ^ position ^ (u64::from(tag) << 56)) as u32
-}
-
-/// Appends a varint: seven bits per byte, low ones first.
-pub(super) fn write_varint(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-/// The bytes of a varint, in a buffer of the caller.
-pub(super) fn varint_bytes(mut number: u64, buffer: &mut [u8; MAX_VARINT]) -> &[u8] {
-    let mut length = 0;
-    for byte in buffer.iter_mut() {
-        *byte = number as u8 | 0x80;
-        (number, length) = (number >> 7, length + 1);
-        if number == 0 {
-            *byte &= 0x7F;
-            break;
-        }
-    }
-    &buffer[..length]
-}
-
-/// A cursor over bytes.
-pub(super) struct Bytes<'a>(pub &'a [u8]);
-
-impl<'a> Bytes<'a> {
-    pub fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (first, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(first)
-    }
-
-    /// Reads a varint.
-    pub fn varint(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7F) << shift;
-            if byte & 0x80 == 0 {
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    pub fn lane(&mut self) -> Option<LaneId> {
-        u32::try_from(self.varint()?).ok().map(LaneId)
-    }
 }
 
 #[cfg(test)]

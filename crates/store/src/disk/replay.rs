@@ -4,12 +4,12 @@
 //! include records after its start, because a snapshot is written in portions; these records are not applied to them
 //! again ([`QueuePositions`]).
 
-use super::deferred::DEFERRED;
 use super::fault::damaged;
 use super::files::Files;
 use super::log::FOLDER;
-use super::record::Record;
-use super::snapshot::{QueuePositions, State};
+use super::record::{DEFERRED, Record};
+use super::snapshot_reader::QueuePositions;
+use super::state::State;
 use argiope_core::{LaneId, StoreError};
 use std::collections::{HashMap, HashSet};
 

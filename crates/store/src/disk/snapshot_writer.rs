@@ -7,15 +7,13 @@
 //! Invariant: while a snapshot is being taken, no fingerprints are moved to disk.
 
 use super::blocks::BlockWriter;
-use super::snapshot::{MAGIC, Mark, Portion, State};
+use super::snapshot_file::{LeasedLink, MAGIC, Mark, Portion};
+use super::state::State;
 use crate::seen::{SeenSet, Table};
-use argiope_core::{LaneId, StoreError};
+use argiope_core::StoreError;
 
 /// Number of bytes of a long text that are added between two checks of the portion's size.
 const PIECE: usize = 64 << 10;
-
-/// A leased link: its lane, rank and position.
-pub(super) type LeasedLink = (LaneId, i32, u64);
 
 /// A snapshot in progress.
 pub(super) struct SnapshotWriter {

@@ -3,14 +3,13 @@
 //! In this file, an entry is a `Record` of the log. A record is the JSON object that some entries contain (`line` in the
 //! code).
 
-use super::deferred::{DEFERRED, after_scheme};
-use super::directory::CrawlSettings;
+use super::crawl_file::CrawlSettings;
 use super::files::Files;
 use super::graph::{GraphRound, LinkGraph};
 use super::index::{self, IndexKey, LogIndex};
 use super::log::LogReader;
 use super::os_files::OsFiles;
-use super::record::Record;
+use super::record::{DEFERRED, Record, after_scheme};
 use crate::memory::after_host;
 use argiope_core::{LinkKind, StoreError, UrlRef};
 use std::path::Path;

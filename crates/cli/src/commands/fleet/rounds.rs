@@ -83,11 +83,7 @@ pub fn join_round(
 /// The content of `fleet.json` (first round) or `rounds/N.json`, which describes a round.
 pub fn round_description(name: &str, settings: &FleetSettings) -> String {
     let started = jiff::Timestamp::from_millisecond(i64::try_from(settings.created).unwrap_or(0)).unwrap_or_default();
-    let start = CrawlStart {
-        fleet: name.to_owned(),
-        started: format!("{started:.3}"),
-        settings: settings.clone(),
-    };
+    let start = CrawlStart { fleet: name.to_owned(), started: format!("{started:.3}"), settings: settings.clone() };
     serde_json::to_string(&start).unwrap_or_default()
 }
 

@@ -5,7 +5,7 @@ use crate::disk::compaction::Compaction;
 use crate::disk::known;
 use crate::disk::log::CommitBatch;
 use crate::disk::record::Record;
-use crate::disk::snapshot::{Mark, Portion};
+use crate::disk::snapshot_file::{Mark, Portion};
 use crate::disk::snapshot_writer::SnapshotWriter;
 use argiope_core::StoreError;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// How the record of a link relates to an earlier record of the same link. The default is a new link.
 #[derive(Clone, Copy, Default)]
-pub(in crate::disk) struct LinkChange {
+pub(super) struct LinkChange {
     /// The position of the record that is replaced.
     pub replaces: Option<u64>,
     /// Whether the link was settled and is queued again.
@@ -22,7 +22,7 @@ pub(in crate::disk) struct LinkChange {
 
 impl DiskFrontier {
     /// Queues a settled link again.
-    pub(in crate::disk) fn append_again(&mut self, lane: LaneId, link: LinkRef<'_>) -> Result<(), StoreError> {
+    pub(super) fn append_again(&mut self, lane: LaneId, link: LinkRef<'_>) -> Result<(), StoreError> {
         self.append_record(lane, link, None, true)?;
         self.state.settled -= 1;
         Ok(())
@@ -54,7 +54,7 @@ impl DiskFrontier {
     }
 
     /// Appends the record of a link. `rest` is the part of its URL after the name of the lane. Returns the position.
-    pub(in crate::disk) fn write_link(
+    pub(super) fn write_link(
         &mut self,
         lane: LaneId,
         link: LinkRef<'_>,
@@ -90,7 +90,7 @@ impl DiskFrontier {
 
     /// Reads the link at a log position. Returns an error if there is no link, or if it belongs to another lane. `None`
     /// accepts any lane.
-    pub(in crate::disk) fn read_link(&mut self, lane: Option<LaneId>, position: u64) -> Result<Link, StoreError> {
+    pub(super) fn read_link(&mut self, lane: Option<LaneId>, position: u64) -> Result<Link, StoreError> {
         let wrong = |what: &str| damaged(&*self.files, FOLDER, &format!("position {position} does not hold a {what}"));
         let names = &self.state.names;
         let (mut link, via) = self

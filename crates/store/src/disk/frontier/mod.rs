@@ -3,23 +3,27 @@
 //! Invariant: replaying the log from the beginning gives exactly this state, apart from leases.
 
 mod commits;
+mod deferred;
 mod links;
+mod round;
 
-pub(super) use self::links::LinkChange;
+pub use self::round::UnreachedLinks;
 
 use self::commits::Snapshots;
-use super::deferred::DEFERRED;
-use super::directory::CrawlFile;
+use self::links::LinkChange;
+use self::round::{EarlierOutcomes, Requeue};
+use super::crawl_file::CrawlFile;
 use super::fault::damaged;
 use super::files::Files;
 use super::graph_codec::{GraphEncoder, NewEdge};
 use super::journal::Journal;
 use super::log::{FOLDER, LogReader, LogWriter};
-use super::record::Record;
+use super::record::{CRAWL_NOTES, DEFERRED, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
 use super::replay::Replay;
-use super::round::{EarlierOutcomes, Requeue};
-use super::snapshot::{self, QueuePositions, State};
+use super::snapshot_file;
+use super::snapshot_reader::{self, QueuePositions};
 use super::spill;
+use super::state::State;
 use crate::memory::after_host;
 use argiope_core::schedule::frontier::{ALREADY_SENT, link_fingerprint};
 use argiope_core::{
@@ -29,16 +33,6 @@ use argiope_core::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A reserved lane number: notes under it belong to the crawl itself.
-const CRAWL_NOTES: LaneId = LaneId(u32::MAX);
-/// A reserved lane number: its note has the log positions at which the last round and the round before it began.
-pub(super) const ROUND_NOTE: LaneId = LaneId(u32::MAX - 1);
-/// A reserved lane number: its note has the log position of the last link that this round has queued again.
-pub(super) const REQUEUE_NOTE: LaneId = LaneId(u32::MAX - 2);
-/// A reserved lane number: a note under it says that settled pages were queued again within a round. Readers of the
-/// link graph then expect several entries of a page.
-pub(super) const REFETCH_NOTE: LaneId = LaneId(u32::MAX - 3);
-
 /// A frontier with durable commits.
 pub struct DiskFrontier {
     files: Arc<dyn Files>,
@@ -46,26 +40,26 @@ pub struct DiskFrontier {
     crawl: u64,
     /// The key of the fingerprints.
     key: u64,
-    pub(super) state: State,
-    pub(super) queued: u64,
+    state: State,
+    queued: u64,
     /// The lane of deferred links, if there have been any.
-    pub(super) deferred_lane: Option<LaneId>,
+    deferred_lane: Option<LaneId>,
     /// The links that were taken and not settled, by fingerprint.
     leased: HashMap<u64, Leased>,
-    pub(super) journal: Journal,
+    journal: Journal,
     /// Log positions of the outcomes of the previous round, by the fingerprints of their links.
-    pub(super) earlier: EarlierOutcomes,
+    earlier: EarlierOutcomes,
     /// The links of this round that are not queued again yet.
-    pub(super) requeue: Requeue,
+    requeue: Requeue,
     /// Whether there was a previous round.
-    pub(super) is_recrawl: bool,
+    is_recrawl: bool,
     /// The page that was last written to the journal, and its position. Links found on it refer to this position.
     page_written: Option<(Url, u64)>,
     /// The page that was last read from the log, cached because consecutive links are usually from the same page.
     page_read: Option<(u64, Url)>,
     /// The log positions of the start of the last round and of the round before it. Log entries before both can be
     /// compacted. `None` in the first round, and once `take_compaction` has taken them.
-    pub(super) rounds: Option<(u64, u64)>,
+    rounds: Option<(u64, u64)>,
     /// Hashes of output files, to be stored with the next commit.
     new_hashes: HashMap<Box<str>, u64>,
     /// Links of pages that are not in the journal yet.
@@ -103,7 +97,7 @@ impl DiskFrontier {
         memory_limit: usize,
     ) -> Result<(Self, LogWriter), StoreError> {
         let (crawl, key) = (file.crawl, file.key);
-        snapshot::remove(&*files)?;
+        snapshot_file::remove(&*files)?;
         let mut state = State::new(&files, crawl, memory_limit);
         spill::remove_leftovers(&*files)?;
         state.known.remove_leftovers()?;
@@ -147,7 +141,7 @@ impl DiskFrontier {
         let (log, unused) = LogReader::open(Arc::clone(&files), crawl)?;
         let mut messages = Vec::new();
         spill::remove_leftovers(&*files)?;
-        let mut loaded = snapshot::read(&files, crawl, memory_limit)?;
+        let mut loaded = snapshot_reader::read(&files, crawl, memory_limit)?;
         // An older snapshot refers to log files that were removed.
         loaded.take_if(|found| found.start < log.uncompacted_start());
         if let Some(found) = &loaded
@@ -161,9 +155,9 @@ impl DiskFrontier {
             None => (log.first(), QueuePositions::default(), State::new(&files, crawl, memory_limit), 0),
         };
         if length == 0 {
-            snapshot::remove(&*files)?
+            snapshot_file::remove(&*files)?
         } else {
-            snapshot::remove_leftovers(&*files)?
+            snapshot_file::remove_leftovers(&*files)?
         }
         state.known.remove_leftovers()?;
         let mut replay = Replay::new(&*files, key, included, from);
@@ -242,7 +236,7 @@ impl DiskFrontier {
 
     /// Appends the current notes, the lengths and hashes of the output files, and the names of created files to the log
     /// again. So they can be read without earlier log files.
-    pub(super) fn rewrite_state(&mut self) -> Result<(), StoreError> {
+    fn rewrite_state(&mut self) -> Result<(), StoreError> {
         let mut positions: Vec<(u64, LaneId)> =
             self.state.notes.iter().map(|(lane, position)| (*position, *lane)).collect();
         positions.sort_unstable();

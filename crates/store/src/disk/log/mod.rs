@@ -17,22 +17,21 @@ mod writer;
 pub(super) use self::reader::LogReader;
 pub use self::writer::LogWriter;
 
+use super::crawl_file::FORMAT;
 use super::fault::failed;
 use super::files::Files;
-use super::snapshot::Portion;
+use super::snapshot_file::Portion;
 use argiope_core::StoreError;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub(super) const FOLDER: &str = "log";
-/// The format version. No other version can be read.
-pub(super) const VERSION: u32 = 1;
 /// Length of a file's header:
-/// `magic (8) · version (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
+/// `magic (8) · format (4) · number of the file (4) · id of the crawl (8) · position of the header (8) · checksum (8)`.
 pub(super) const FILE_HEADER: usize = 40;
 /// Where the position of the header is in a file's header.
 const POSITION_FIELD: std::ops::Range<usize> = 24..32;
-/// Flag in the version field of a file that begins the log: a compaction has replaced all earlier files. After a crash,
+/// Flag in the format field of a file that begins the log: a compaction has replaced all earlier files. After a crash,
 /// earlier files may still exist.
 const BEGINS_LOG: u32 = 1 << 31;
 /// The temporary name of a compaction's output, which becomes the first file of the log.
@@ -94,10 +93,10 @@ fn frame_head(head: &[u8]) -> Option<(usize, u64)> {
 }
 
 /// The header of a log file. `number` is the number of the file, `position` that of the header.
-fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; FILE_HEADER] {
+fn header(format: u32, number: u32, crawl: u64, position: u64) -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
     header[..8].copy_from_slice(MAGIC);
-    header[8..12].copy_from_slice(&version.to_le_bytes());
+    header[8..12].copy_from_slice(&format.to_le_bytes());
     header[12..16].copy_from_slice(&number.to_le_bytes());
     header[16..24].copy_from_slice(&crawl.to_le_bytes());
     header[24..32].copy_from_slice(&position.to_le_bytes());
@@ -109,7 +108,7 @@ fn header(version: u32, number: u32, crawl: u64, position: u64) -> [u8; FILE_HEA
 /// The header of a compacted file that begins the log. Its position is 0. The positions between its end and the next
 /// file belonged to records that were compacted away.
 pub(super) fn compacted_header(number: u32, crawl: u64) -> [u8; FILE_HEADER] {
-    header(VERSION | BEGINS_LOG, number, crawl, 0)
+    header(FORMAT | BEGINS_LOG, number, crawl, 0)
 }
 
 /// Removes the files before the first file of the log, and the temporary file of an interrupted compaction.

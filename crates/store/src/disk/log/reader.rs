@@ -1,13 +1,14 @@
 //! [`LogReader`]: reads a log from front to back, or single records.
 
 use super::{
-    BEGINS_LOG, FILE_HEADER, FOLDER, FRAME_HEADER, LogWriter, MARK, MAX_RECORDS, POSITION_FIELD, VERSION,
-    compacted_header, file_name, file_number, frame_head, header, remove_obsolete,
+    BEGINS_LOG, FILE_HEADER, FOLDER, FRAME_HEADER, LogWriter, MARK, MAX_RECORDS, POSITION_FIELD, compacted_header,
+    file_name, file_number, frame_head, header, remove_obsolete,
 };
+use crate::disk::crawl_file::FORMAT;
 use crate::disk::fault::{damaged, failed};
 use crate::disk::files::{File, Files};
 use crate::disk::record::{Record, Unreadable};
-use crate::disk::snapshot::SnapshotFile;
+use crate::disk::snapshot_file::SnapshotFile;
 use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ impl LogReader {
                 base = base.max(position);
             }
             let flag = if compacted_file == Some(number) { BEGINS_LOG } else { 0 };
-            let is_valid = read == FILE_HEADER && found == header(VERSION | flag, number, crawl, base);
+            let is_valid = read == FILE_HEADER && found == header(FORMAT | flag, number, crawl, base);
             let section = Section { number, base, file };
             if !is_valid {
                 // If a frame starts at or after the end of the header, the header was complete before: it is damaged.

@@ -1,10 +1,10 @@
 //! [`LogWriter`]: writes frames to disk.
 
-use super::{CommitBatch, FILE_HEADER, FOLDER, VERSION, file_name, file_number, header};
-use crate::disk::directory::CrawlFile;
+use super::{CommitBatch, FILE_HEADER, FOLDER, file_name, file_number, header};
+use crate::disk::crawl_file::{CrawlFile, FORMAT};
 use crate::disk::fault::failed;
 use crate::disk::files::{File, Files};
-use crate::disk::snapshot::SnapshotFile;
+use crate::disk::snapshot_file::SnapshotFile;
 use argiope_core::StoreError;
 use std::io;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ fn begin_file(files: &dyn Files, number: u32, crawl: u64, base: u64) -> Result<(
     let name = file_name(number);
     let begin = || -> io::Result<Box<dyn File>> {
         let mut file = files.create(&name)?;
-        file.write_at(&header(VERSION, number, crawl, base), 0)?;
+        file.write_at(&header(FORMAT, number, crawl, base), 0)?;
         Ok(file)
     };
     let file = begin().map_err(|error| failed(files, &name, "begin", error))?;

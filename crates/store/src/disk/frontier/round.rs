@@ -8,8 +8,8 @@
 //! If a link has several, the last one is used. The outcomes stay in the log. Memory holds only their positions, and
 //! only during the round.
 
-use super::frontier::{DiskFrontier, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE};
-use super::record::Record;
+use super::DiskFrontier;
+use crate::disk::record::{REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{Failure, Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;

@@ -6,20 +6,13 @@
 //!
 //! When a deferred link gets the lane of its host, a second log entry in that lane replaces the first one.
 
-use argiope_core::{Frontier, LaneId, LinkRef, StoreError, UrlRef};
+use argiope_core::{Frontier, LaneId, LinkRef, StoreError};
 
-use super::frontier::{DiskFrontier, LinkChange};
-use super::snapshot::State;
+use super::DiskFrontier;
+use super::links::LinkChange;
+use crate::disk::record::{DEFERRED, after_scheme};
+use crate::disk::state::State;
 use crate::memory::after_host;
-
-/// The name of the lane of deferred links. No host has this name.
-pub(super) const DEFERRED: &str = "";
-
-/// The part of a URL after its scheme: what the log entry of a deferred link contains.
-pub(super) fn after_scheme(url: UrlRef<'_>) -> &str {
-    let scheme = if url.is_https() { "https://" } else { "http://" };
-    url.as_str().get(scheme.len()..).unwrap_or_default()
-}
 
 impl DiskFrontier {
     /// Adds a link to the deferred ones. Returns whether it was new.
