@@ -43,9 +43,8 @@ fn settings_that_are_invalid_or_have_no_effect_are_errors() {
 #[test]
 fn settings_that_agree_are_accepted() {
     let (_web, root) = serve("127.5.3.1:0");
-    for set in [|config: &mut Config| (config.pace, config.per_host) = (Pace::Gentle, Some(1))] {
-        Crawl::builder(&root).max_pages(1).configure(set).start_blocking().expect("settings that agree").count();
-    }
+    let set = |config: &mut Config| (config.pace, config.per_host) = (Pace::Gentle, Some(1));
+    Crawl::builder(&root).max_pages(1).configure(set).start_blocking().expect("settings that agree").count();
 }
 
 /// The same program can run every day: first a new directory, then a finished crawl.

@@ -1,13 +1,14 @@
 //! [`ByteQueue`]: a FIFO queue of small byte items without an allocation per item.
 //!
-//! Items are stored in segments that grow with the queue up to a maximum size and are freed after reading. So a short
+//! An item is stored after its length, a varint. Items are stored in segments that grow with the queue up to a maximum size and are freed after reading. So a short
 //! queue is small, and a long queue neither moves its items nor keeps those already read.
 //!
 //! Invariant: an item never crosses a segment boundary; no segment is empty.
 
+use crate::varint::{Bytes, MAX_VARINT, varint_bytes};
 use std::collections::VecDeque;
 
-/// A FIFO queue of byte items. It does not store where each item ends, so items must be self-delimiting.
+/// A FIFO queue of byte items.
 #[derive(Default)]
 pub(crate) struct ByteQueue {
     segments: VecDeque<Vec<u8>>,
@@ -26,25 +27,37 @@ impl ByteQueue {
     }
 
     pub fn push(&mut self, item: &[u8]) {
-        let fits = |segment: &&mut Vec<u8>| segment.len() + item.len() <= segment.capacity();
-        if let Some(segment) = self.segments.back_mut().filter(fits) {
+        let mut buffer = [0; MAX_VARINT];
+        let length = varint_bytes(item.len() as u64, &mut buffer);
+        let needed = length.len() + item.len();
+        if let Some(segment) = self.segments.back_mut().filter(|segment| segment.len() + needed <= segment.capacity()) {
+            segment.extend_from_slice(length);
             segment.extend_from_slice(item);
             return;
         }
         let size = self.segments.back().map_or(MIN_SEGMENT, |last| last.capacity() * 2).min(MAX_SEGMENT);
-        let mut segment = Vec::with_capacity(size.max(item.len()));
+        let mut segment = Vec::with_capacity(size.max(needed));
+        segment.extend_from_slice(length);
         segment.extend_from_slice(item);
         self.segments.push_back(segment);
     }
 
-    /// The bytes at the front: the first item and the items after it in its segment.
-    pub fn front(&self) -> &[u8] {
-        self.segments.front().and_then(|segment| segment.get(self.read..)).unwrap_or_default()
+    /// The bytes at the front: the first item after its length, and the items after it in its segment.
+    fn unread(&self) -> Bytes<'_> {
+        Bytes(self.segments.front().and_then(|segment| segment.get(self.read..)).unwrap_or_default())
     }
 
-    /// Removes the first item, which has this length.
-    pub fn advance(&mut self, length: usize) {
-        self.read += length;
+    /// The first item; `None` if the queue is empty.
+    pub fn front(&self) -> Option<&[u8]> {
+        self.unread().sized()
+    }
+
+    /// Removes the first item.
+    pub fn advance(&mut self) {
+        let mut rest = self.unread();
+        let before = rest.0.len();
+        let _ = rest.sized();
+        self.read += before - rest.0.len();
         if self.segments.front().is_some_and(|segment| self.read >= segment.len()) {
             self.segments.pop_front();
             self.read = 0;
@@ -67,14 +80,14 @@ mod tests {
         let full = capacity(&queue);
         for number in 0..10_000 {
             let expected = item(number);
-            assert_eq!(queue.front().get(..expected.len()), Some(expected.as_slice()));
-            queue.advance(expected.len());
+            assert_eq!(queue.front(), Some(expected.as_slice()));
+            queue.advance();
             // A tenth of the items is left.
             if number == 9_000 {
                 assert!(capacity(&queue) < full / 4);
             }
         }
-        assert!(queue.is_empty() && queue.front().is_empty());
+        assert!(queue.is_empty() && queue.front().is_none());
     }
 
     #[test]
@@ -82,7 +95,7 @@ mod tests {
         let mut queue = ByteQueue::default();
         queue.push(b"small");
         queue.push(&[7; 3 * MAX_SEGMENT]);
-        queue.advance(5);
-        assert_eq!(queue.front(), [7; 3 * MAX_SEGMENT]);
+        queue.advance();
+        assert_eq!(queue.front(), Some([7; 3 * MAX_SEGMENT].as_slice()));
     }
 }

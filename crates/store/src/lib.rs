@@ -6,6 +6,7 @@ mod chunked_vec;
 pub mod cluster;
 pub mod disk;
 mod lanes;
+mod link_codec;
 pub mod memory;
 pub mod seen;
 #[cfg(feature = "fleet")]

@@ -1,21 +1,19 @@
 //! [`MemoryFrontier`]: the frontier of a crawl that cannot be resumed.
 //!
-//! A queued link is stored as a header of a few bytes and the part of its URL after the host name. The header contains
-//! scheme and kind, redirects, tries, and the number of the page on which the link was found. A request that is not a
-//! plain GET is stored after them.
+//! A queued link is stored as the number of the page on which it was found, and its stored form (`link_codec`).
 //!
 //! Invariant: a lane without queued links has no queue. A page (`via`) is stored as long as a queued link refers to it.
 
 use crate::bytequeue::ByteQueue;
 use crate::lanes::LaneNames;
+use crate::link_codec::BareLink;
 use crate::seen::SeenSet;
-use argiope_core::page::custom_request::CustomRequest;
+use crate::varint::{Bytes, write_varint};
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{
     Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef,
 };
 use std::collections::{HashSet, VecDeque};
-use std::sync::Arc;
 
 /// A frontier in memory.
 pub struct MemoryFrontier {
@@ -36,6 +34,8 @@ pub struct MemoryFrontier {
     busy_lanes: usize,
 }
 
+/// Space for what an item contains besides the URL: number of the page, flags, redirects, tries and depth.
+const MAX_HEAD: usize = 13;
 /// Estimated size of a queue with one level, without its links, in bytes.
 const QUEUE_BYTES: usize = 400;
 /// Size of an entry of the leased links, with the overhead of the hash set.
@@ -118,14 +118,11 @@ impl Frontier for MemoryFrontier {
         let Some(Some(queue)) = self.queues.get_mut(lane.index()) else { return Ok(links) };
         let host = self.names.name(lane).unwrap_or("");
         while links.len() < max_links {
-            let Some((mut link, page)) = queue.pop(host) else { break };
+            let Some(PoppedLink { mut link, page, bytes }) = queue.pop(host) else { break };
             link.via = page.and_then(|page| self.pages.release(page));
             self.leased.insert(link.fingerprint(self.key));
             self.queued -= 1;
-            let request = link.request.as_ref().map_or(0, |request| REQUEST_HEAD + request.encode().len());
-            // `saturating_sub`, because encoding user data with fractions again may give another length.
-            let bytes = HEAD + after_host(link.url.as_ref()).len() + request;
-            self.queued_bytes = self.queued_bytes.saturating_sub(bytes);
+            self.queued_bytes -= bytes;
             links.push(link);
         }
         if queue.len == 0 {
@@ -196,29 +193,20 @@ impl Queue {
         if self.levels.get(index).is_none_or(|level| level.rank != rank) {
             self.levels.insert(index, Level { rank, links: ByteQueue::default() });
         }
-        let rest = after_host(link.url);
-        let mut item = Vec::with_capacity(HEAD + rest.len());
-        let has_request = if link.request.is_some() { HAS_REQUEST } else { 0 };
-        let flags = link.kind as u8 | has_request | if link.url.is_https() { HTTPS } else { 0 };
-        item.extend([flags, link.redirects, link.tries]);
-        item.extend(page.unwrap_or(NO_PAGE).to_le_bytes());
-        item.extend((rest.len() as u16).to_le_bytes());
-        item.extend(rest.as_bytes());
-        if let Some(request) = link.request {
-            let encoded = request.encode();
-            item.extend(link.depth.to_le_bytes());
-            item.extend((encoded.len() as u32).to_le_bytes());
-            item.extend(encoded);
-        }
+        let request = link.request.map(|request| request.encode());
+        let mut item = Vec::with_capacity(MAX_HEAD + link.url.as_str().len());
+        write_varint(page.map_or(0, |page| u64::from(page) + 1), &mut item);
+        BareLink::new(link, request.as_deref()).encode(&mut item);
         self.levels[index].links.push(&item);
         self.len += 1;
         item.len()
     }
 
-    /// Removes the first link of the lowest rank. Returns it with the number of its page.
-    fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
+    /// Removes the first link of the lowest rank. Never `None` before the queue is empty, because only `push` writes here.
+    fn pop(&mut self, host: &str) -> Option<PoppedLink> {
         let level = self.levels.front_mut()?;
-        let popped = level.pop(host);
+        let popped = level.links.front().and_then(|item| PoppedLink::decode(item, host));
+        level.links.advance();
         if level.links.is_empty() {
             self.levels.pop_front();
         }
@@ -227,53 +215,23 @@ impl Queue {
     }
 }
 
-/// Length of the header of a queued link: flags (kind, [`HAS_REQUEST`], [`HTTPS`]), redirects, tries, page number,
-/// length of the rest of the URL.
-const HEAD: usize = 9;
-/// The page number of a link that was not found on a page.
-const NO_PAGE: u32 = u32::MAX;
-/// Flag in the first byte: the scheme is https.
-const HTTPS: u8 = 0x80;
-/// Length of the header of a request: depth and length.
-const REQUEST_HEAD: usize = 8;
-/// Flag in the first byte: depth and request follow the URL.
-const HAS_REQUEST: u8 = 0x40;
-
-impl Level {
-    /// Removes the first link and returns it with the number of its page. Never `None`, because only `push` writes
-    /// here.
-    fn pop(&mut self, host: &str) -> Option<(Link, Option<u32>)> {
-        let (head, rest) = self.links.front().split_at_checked(HEAD)?;
-        let &[flags, redirects, tries, p0, p1, p2, p3, l0, l1] = head else { return None };
-        let (page, len) = (u32::from_le_bytes([p0, p1, p2, p3]), usize::from(u16::from_le_bytes([l0, l1])));
-        let scheme = if flags & HTTPS == 0 { "http://" } else { "https://" };
-        let text = [scheme, host, std::str::from_utf8(rest.get(..len)?).ok()?].concat();
-        let mut link = Link {
-            url: UrlRef::from_normal(&text)?.to_url(),
-            via: None,
-            depth: u32::try_from(self.rank).unwrap_or(0),
-            redirects,
-            tries,
-            kind: LinkKind::from_number(flags & !(HTTPS | HAS_REQUEST))?,
-            request: None,
-        };
-        let mut length = HEAD + len;
-        if flags & HAS_REQUEST != 0 {
-            let (&[d0, d1, d2, d3, l0, l1, l2, l3], rest) = rest.get(len..)?.split_first_chunk::<REQUEST_HEAD>()?;
-            let encoded = rest.get(..u32::from_le_bytes([l0, l1, l2, l3]) as usize)?;
-            link.depth = u32::from_le_bytes([d0, d1, d2, d3]);
-            link.request = Some(Arc::new(CustomRequest::decode(encoded)?));
-            length += REQUEST_HEAD + encoded.len();
-        }
-        self.links.advance(length);
-        Some((link, (page != NO_PAGE).then_some(page)))
-    }
+/// A link that was removed from its queue.
+struct PoppedLink {
+    link: Link,
+    /// The number of its page.
+    page: Option<u32>,
+    /// The length of its item.
+    bytes: usize,
 }
 
-/// The part of a URL that its lane does not determine: port, path and query.
-pub(crate) fn after_host(url: UrlRef<'_>) -> &str {
-    let scheme = if url.is_https() { "https://".len() } else { "http://".len() };
-    url.as_str().get(scheme + url.host().len()..).unwrap_or("/")
+impl PoppedLink {
+    /// Decodes an item that [`Queue::push`] encoded.
+    fn decode(item: &[u8], host: &str) -> Option<Self> {
+        let mut bytes = Bytes(item);
+        // Pages are counted from one. Zero stands for none.
+        let page = bytes.varint()?.checked_sub(1).and_then(|page| u32::try_from(page).ok());
+        Some(Self { link: BareLink::decode(bytes)?.to_link(host, None)?, page, bytes: item.len() })
+    }
 }
 
 /// The pages on which queued links were found, each stored once for all of its links.

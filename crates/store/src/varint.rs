@@ -58,6 +58,12 @@ impl<'a> Bytes<'a> {
         None
     }
 
+    /// Reads bytes that follow their length.
+    pub fn sized(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.varint()?).ok()?;
+        self.bytes(length)
+    }
+
     pub fn lane(&mut self) -> Option<LaneId> {
         u32::try_from(self.varint()?).ok().map(LaneId)
     }

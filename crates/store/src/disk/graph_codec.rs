@@ -447,10 +447,7 @@ impl GraphDecoder {
 
 /// Reads a text that follows its length.
 fn take_text<'a>(bytes: &mut Bytes<'a>) -> Option<&'a str> {
-    let length = usize::try_from(bytes.varint()?).ok()?;
-    let (text, rest) = bytes.0.split_at_checked(length)?;
-    bytes.0 = rest;
-    std::str::from_utf8(text).ok()
+    std::str::from_utf8(bytes.sized()?).ok()
 }
 
 #[cfg(test)]

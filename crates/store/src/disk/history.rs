@@ -7,8 +7,9 @@ use super::crawl_file::CrawlFile;
 use super::files::Files;
 use super::log::LogReader;
 use super::os_files::OsFiles;
-use super::record::{ROUND_NOTE, Record};
+use super::record::{LinkRecord, QueuedAs, ROUND_NOTE, Record};
 use crate::lanes::LaneNames;
+use crate::link_codec::BareLink;
 use argiope_core::{LinkKind, Outcome, StoreError};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,13 +58,11 @@ pub fn history_in<E: From<StoreError>>(
             Ok(())
         }
         Record::Link(link) => {
-            text.clear();
-            text.push_str(if link.https { "https://" } else { "http://" });
-            text.push_str(names.name(link.lane).unwrap_or(""));
-            text.push_str(link.rest);
-            let via = link.via.filter(|via| *via == page.0).map(|_| page.1.as_str());
-            let (depth, tries, kind) = (link.depth, link.tries, link.kind);
-            let again = link.replaces.is_some() || (link.again && !is_requeued_new);
+            let LinkRecord { lane, via, replaces, queued_as, link } = link;
+            link.write_url(names.name(lane).unwrap_or(""), &mut text);
+            let via = via.filter(|via| *via == page.0).map(|_| page.1.as_str());
+            let BareLink { depth, tries, kind, .. } = link;
+            let again = replaces.is_some() || (queued_as == QueuedAs::Again && !is_requeued_new);
             let is_plain = link.request.is_none();
             each(HistoryEvent::Link { url: &text, via, depth, tries, kind, is_plain, again })
         }

@@ -14,7 +14,7 @@ use super::crawl_file::CrawlFile;
 use super::fault::failed;
 use super::files::{File, Files};
 use super::log::{self, LogReader};
-use super::record::{REFETCH_NOTE, ROUND_NOTE, Record};
+use super::record::{LinkRecord, QueuedAs, REFETCH_NOTE, ROUND_NOTE, Record};
 use argiope_core::StoreError;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -121,17 +121,17 @@ impl Builder {
                 self.pairs.push((IndexKey::Host(name).hash(), u64::from(self.lanes)));
                 self.lanes += 1;
             }
-            Record::Link(link) => {
-                push(IndexKey::Link(link.lane.0, link.https, link.rest));
-                let count = match (link.replaces, link.again) {
+            Record::Link(LinkRecord { lane, replaces, queued_as, link, .. }) => {
+                push(IndexKey::Link(lane.0, link.https, link.rest));
+                let count = match queued_as {
                     // A deferred link was new in its host's lane when it was moved there.
-                    (Some(_), _) if link.was_deferred => LaneCount::New,
-                    (Some(_), _) => return,
-                    (None, false) => LaneCount::New,
-                    (None, true) if self.is_in_round => LaneCount::Round,
-                    (None, true) => LaneCount::Again,
+                    QueuedAs::Admitted => LaneCount::New,
+                    _ if replaces.is_some() => return,
+                    QueuedAs::Found => LaneCount::New,
+                    QueuedAs::Again if self.is_in_round => LaneCount::Round,
+                    QueuedAs::Again => LaneCount::Again,
                 };
-                *self.counts.entry((link.lane.0, count)).or_default() += 1;
+                *self.counts.entry((lane.0, count)).or_default() += 1;
             }
             Record::FinalOutcome { lane, link, .. } => {
                 push(IndexKey::FinalOutcome(link));

@@ -7,10 +7,9 @@
 //!
 //! Decoding is total: any input yields a record or an error, never a panic.
 
+use crate::link_codec::BareLink;
 use crate::varint::{Bytes, write_varint};
-use argiope_core::page::custom_request::{CustomRequest, rank_of_encoded};
-use argiope_core::schedule::frontier::link_fingerprint;
-use argiope_core::{LaneId, LinkKind, Outcome, UrlRef};
+use argiope_core::{LaneId, Outcome};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The size of the part before the body.
@@ -58,54 +57,27 @@ pub(super) enum Record<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinkRecord<'a> {
     pub lane: LaneId,
-    pub depth: u32,
-    /// How many redirects may still be followed.
-    pub redirects: u8,
-    /// How often the link was tried.
-    pub tries: u8,
-    pub kind: LinkKind,
-    pub https: bool,
     /// The position of the [`Record::Page`] on which the link was found.
     pub via: Option<u64>,
     /// If the link was given back unfinished, marked as sent, or moved from the deferred links to a lane: the position
     /// of the record that this record replaces.
     pub replaces: Option<u64>,
-    /// Whether the link was settled before and is queued again.
-    pub again: bool,
-    /// Whether the link was deferred: the record that this record replaces is in the queue of deferred links.
-    pub was_deferred: bool,
-    /// How its request differs from a plain GET: an encoded [`CustomRequest`].
-    pub request: Option<&'a [u8]>,
-    /// Port, path and query: the URL after the name of the lane. The name of the lane of deferred links is empty, so
-    /// for them this is the URL from the host name on.
-    pub rest: &'a str,
+    pub queued_as: QueuedAs,
+    /// The link itself. The name of the lane of deferred links is empty, so the rest of their URLs begins with the host
+    /// name.
+    pub link: BareLink<'a>,
 }
 
-impl LinkRecord<'_> {
-    /// The order in which the links of a lane are taken: the smallest first.
-    pub fn rank(&self) -> i32 {
-        rank_of_encoded(self.depth, self.request)
-    }
-
-    /// The fingerprint by which the frontier recognises the link. `None` if it is not a URL, or its request cannot be
-    /// decoded. `text` is a buffer.
-    pub fn fingerprint(&self, host: &str, key: u64, text: &mut String) -> Option<u64> {
-        text.clear();
-        text.push_str(if self.https { "https://" } else { "http://" });
-        text.push_str(host);
-        text.push_str(self.rest);
-        let plain = link_fingerprint(UrlRef::from_normal(text)?, self.kind, key);
-        Some(match self.request {
-            None => plain,
-            Some(request) => plain ^ CustomRequest::decode(request)?.identity(key),
-        })
-    }
-}
-
-/// The part of a URL after its scheme: what the log entry of a deferred link contains.
-pub(super) fn after_scheme(url: UrlRef<'_>) -> &str {
-    let scheme = if url.is_https() { "https://" } else { "http://" };
-    url.as_str().get(scheme.len()..).unwrap_or_default()
+/// Why a link is queued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum QueuedAs {
+    /// It is new, or replaces its own earlier record.
+    #[default]
+    Found,
+    /// It was settled, and is queued again.
+    Again,
+    /// It was deferred: the record that it replaces is in the queue of deferred links.
+    Admitted,
 }
 
 // The tags of records.
@@ -122,25 +94,17 @@ const EDGES: u8 = 9;
 /// An output with its hash.
 const HASHED_OUTPUT: u8 = 10;
 const CREATED: u8 = 11;
-/// A link with a custom request.
-const REQUEST: u8 = 12;
 /// A deferred link that gets a lane.
-const ADMITTED: u8 = 13;
-
-/// Flag of a request record: a settled link is queued again.
-const REQUEST_AGAIN: u8 = 1;
-/// Flag of a request record: the link was deferred.
-const REQUEST_ADMITTED: u8 = 2;
+const ADMITTED: u8 = 12;
 
 impl<'a> Record<'a> {
     fn tag(&self) -> u8 {
         match self {
             Self::Lane { .. } => LANE,
             Self::Page { .. } => PAGE,
-            Self::Link(LinkRecord { request: Some(_), .. }) => REQUEST,
-            Self::Link(LinkRecord { was_deferred: true, .. }) => ADMITTED,
-            Self::Link(LinkRecord { again: false, .. }) => LINK,
-            Self::Link(LinkRecord { again: true, .. }) => AGAIN,
+            Self::Link(LinkRecord { queued_as: QueuedAs::Found, .. }) => LINK,
+            Self::Link(LinkRecord { queued_as: QueuedAs::Again, .. }) => AGAIN,
+            Self::Link(LinkRecord { queued_as: QueuedAs::Admitted, .. }) => ADMITTED,
             Self::FinalOutcome { .. } => FINAL_OUTCOME,
             Self::Line { .. } => LINE,
             Self::Note { .. } => NOTE,
@@ -162,19 +126,11 @@ impl<'a> Record<'a> {
             Self::Lane { name: text } | Self::Page { url: text } | Self::Created { name: text } => {
                 out.extend(text.as_bytes());
             }
-            Self::Link(link) => {
-                if let Some(request) = link.request {
-                    let again = if link.again { REQUEST_AGAIN } else { 0 };
-                    out.push(again | if link.was_deferred { REQUEST_ADMITTED } else { 0 });
-                    write_varint(request.len() as u64, out);
-                    out.extend(request);
-                }
-                out.extend([link.kind as u8 | (u8::from(link.https) << 7), link.redirects, link.tries]);
-                write_varint(u64::from(link.lane.0), out);
-                write_varint(u64::from(link.depth), out);
-                write_varint(back(link.via), out);
-                write_varint(back(link.replaces), out);
-                out.extend(link.rest.as_bytes());
+            Self::Link(LinkRecord { lane, via, replaces, link, .. }) => {
+                write_varint(u64::from(lane.0), out);
+                write_varint(back(via), out);
+                write_varint(back(replaces), out);
+                link.encode(out);
             }
             Self::FinalOutcome { lane, link, outcome, status, line } => {
                 out.push(outcome as u8);
@@ -224,30 +180,17 @@ impl<'a> Record<'a> {
         Some(match tag {
             LANE => Self::Lane { name: text(body.0)? },
             PAGE => Self::Page { url: text(body.0)? },
-            LINK | AGAIN | REQUEST | ADMITTED => {
-                let (mut again, mut was_deferred, mut request) = (tag == AGAIN, tag == ADMITTED, None);
-                if tag == REQUEST {
-                    let flags = body.byte()?;
-                    (again, was_deferred) = (flags & REQUEST_AGAIN != 0, flags & REQUEST_ADMITTED != 0);
-                    let length = usize::try_from(body.varint()?).ok()?;
-                    request = Some(body.bytes(length)?);
-                }
-                let (flags, redirects, tries) = (body.byte()?, body.byte()?, body.byte()?);
-                Self::Link(LinkRecord {
-                    again,
-                    was_deferred,
-                    request,
-                    redirects,
-                    tries,
-                    kind: LinkKind::from_number(flags & 0x7F)?,
-                    https: flags & 0x80 != 0,
-                    lane: body.lane()?,
-                    depth: u32::try_from(body.varint()?).ok()?,
-                    via: earlier(body.varint()?)?,
-                    replaces: earlier(body.varint()?)?,
-                    rest: text(body.0)?,
-                })
-            }
+            LINK | AGAIN | ADMITTED => Self::Link(LinkRecord {
+                queued_as: match tag {
+                    AGAIN => QueuedAs::Again,
+                    ADMITTED => QueuedAs::Admitted,
+                    _ => QueuedAs::Found,
+                },
+                lane: body.lane()?,
+                via: earlier(body.varint()?)?,
+                replaces: earlier(body.varint()?)?,
+                link: BareLink::decode(body)?,
+            }),
             FINAL_OUTCOME => {
                 let outcome = *Outcome::ALL.get(usize::from(body.byte()?))?;
                 let status = u16::try_from(body.varint()?).ok()?;
@@ -291,6 +234,7 @@ fn checksum(tag: u8, body: &[u8], crawl: u64, position: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use argiope_core::LinkKind;
 
     /// The id of the crawl.
     const CRAWL: u64 = 7;
@@ -298,30 +242,33 @@ mod tests {
     const POSITION: u64 = 1_000_000;
 
     fn samples() -> Vec<Record<'static>> {
-        let link = LinkRecord {
-            lane: LaneId(300),
-            depth: 2,
-            redirects: 10,
-            tries: 0,
+        let stored = BareLink {
             kind: LinkKind::Other,
             https: true,
-            via: Some(POSITION - 77),
-            replaces: None,
-            again: false,
-            was_deferred: false,
+            redirects: 10,
+            tries: 0,
+            depth: 2,
             request: None,
             rest: ":8080/é?q",
         };
+        let link = LinkRecord {
+            lane: LaneId(300),
+            via: Some(POSITION - 77),
+            replaces: None,
+            queued_as: QueuedAs::Found,
+            link: stored,
+        };
+        let bare = BareLink { https: false, rest: "", depth: u32::MAX, ..stored };
+        let with_request = |request| BareLink { request: Some(request), ..stored };
         vec![
             Record::Lane { name: "h.example" },
             Record::Page { url: "https://h.example/" },
             Record::Link(link),
-            Record::Link(LinkRecord { again: true, ..link }),
-            Record::Link(LinkRecord { request: Some(&[1, 2, 0]), ..link }),
-            Record::Link(LinkRecord { request: Some(&[]), again: true, ..link }),
-            Record::Link(LinkRecord { was_deferred: true, replaces: Some(999), ..link }),
-            Record::Link(LinkRecord { request: Some(&[7]), was_deferred: true, replaces: Some(999), ..link }),
-            Record::Link(LinkRecord { via: None, replaces: Some(1), https: false, rest: "", depth: u32::MAX, ..link }),
+            Record::Link(LinkRecord { queued_as: QueuedAs::Again, ..link }),
+            Record::Link(LinkRecord { link: with_request(&[1, 2, 0]), ..link }),
+            Record::Link(LinkRecord { link: with_request(&[]), queued_as: QueuedAs::Again, ..link }),
+            Record::Link(LinkRecord { queued_as: QueuedAs::Admitted, replaces: Some(999), ..link }),
+            Record::Link(LinkRecord { via: None, replaces: Some(1), link: bare, ..link }),
             Record::FinalOutcome {
                 lane: LaneId(0),
                 link: POSITION - 1,

@@ -7,7 +7,7 @@
 use super::fault::damaged;
 use super::files::Files;
 use super::log::FOLDER;
-use super::record::{DEFERRED, Record};
+use super::record::{DEFERRED, LinkRecord, QueuedAs, Record};
 use super::snapshot_reader::QueuePositions;
 use super::state::State;
 use argiope_core::{LaneId, StoreError};
@@ -61,12 +61,12 @@ impl<'a> Replay<'a> {
             Record::Lane { name } => {
                 state.names.intern(name)?;
             }
-            Record::Link(link) => {
-                let Some(host) = state.names.name(link.lane) else {
+            Record::Link(LinkRecord { lane, replaces, queued_as, link, .. }) => {
+                let Some(host) = state.names.name(lane) else {
                     return Err(damaged(self.files, FOLDER, "a link has an unknown lane"));
                 };
-                match link.replaces {
-                    Some(earlier) if link.was_deferred => {
+                match replaces {
+                    Some(earlier) if queued_as == QueuedAs::Admitted => {
                         let Some(deferred) = state.names.find(DEFERRED) else {
                             return Err(damaged(
                                 self.files,
@@ -76,14 +76,14 @@ impl<'a> Replay<'a> {
                         };
                         self.collect(deferred, earlier, position);
                     }
-                    Some(earlier) => self.collect(link.lane, earlier, position),
+                    Some(earlier) => self.collect(lane, earlier, position),
                     None => {
                         let Some(fingerprint) = link.fingerprint(host, self.key, &mut self.text) else {
                             return Err(damaged(self.files, FOLDER, "a link is not a URL"));
                         };
                         // In a compacted log, a URL that is queued again may be new.
                         let is_new = state.known.insert(fingerprint)?;
-                        if link.again && !is_new {
+                        if queued_as == QueuedAs::Again && !is_new {
                             let Some(settled) = state.settled.checked_sub(1) else {
                                 return Err(damaged(
                                     self.files,
@@ -95,8 +95,8 @@ impl<'a> Replay<'a> {
                         }
                     }
                 }
-                if !self.included.includes(link.lane, position) {
-                    state.queue(link.lane, link.rank(), position);
+                if !self.included.includes(lane, position) {
+                    state.queue(lane, link.rank(), position);
                 }
             }
             Record::FinalOutcome { lane, link, .. } => {

@@ -9,8 +9,8 @@ use super::graph::{GraphRound, LinkGraph};
 use super::index::{self, IndexKey, LogIndex};
 use super::log::LogReader;
 use super::os_files::OsFiles;
-use super::record::{DEFERRED, Record, after_scheme};
-use crate::memory::after_host;
+use super::record::{DEFERRED, LinkRecord, Record};
+use crate::link_codec::{BareLink, after_host, after_scheme};
 use argiope_core::{LinkKind, StoreError, UrlRef};
 use std::path::Path;
 use std::sync::Arc;
@@ -99,10 +99,12 @@ impl UrlTracer {
             let Some(lane) = self.lane(name)? else { continue };
             for position in self.index.values(&*self.files, IndexKey::Link(lane, https, rest))? {
                 let found = self.log.read(position, |entry| match entry {
-                    Record::Link(link) if (link.lane.0, link.https, link.rest) == (lane, https, rest) => Some((
-                        TracedLink { via: None, depth: link.depth, tries: link.tries, kind: link.kind },
-                        link.via,
-                    )),
+                    Record::Link(LinkRecord { lane: found, via, link, .. })
+                        if (found.0, link.https, link.rest) == (lane, https, rest) =>
+                    {
+                        let BareLink { depth, tries, kind, .. } = link;
+                        Some((TracedLink { via: None, depth, tries, kind }, via))
+                    }
                     _ => None,
                 })?;
                 let Some((mut link, via)) = found else { continue };

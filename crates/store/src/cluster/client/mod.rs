@@ -12,7 +12,7 @@ use redis::Value;
 use super::codec::{QueuedLink, TakenLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 pub(super) use values::bytes;
-use values::{array, integer, number, rank};
+use values::{array, integer, number};
 
 /// The tolerated clock skew, in milliseconds: a lease lasts this much longer in the store than for its owner. For short
 /// leases it is less (see [`store_lease_ms`]).
@@ -608,19 +608,15 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
         _ => None,
     };
     let mut result = TakeResult { queued: number_at(1), leased: number_at(2), quota, hosts: Vec::new() };
-    // The reply ends with one array for each host: name, number of links left, then three fields for each leased link.
+    // The reply ends with one array for each host: name, number of links left, then the leased links.
     for host in reply.into_iter().skip(4) {
         let fields = array(host);
         let Some((host, fields)) = fields.split_first() else { continue };
         let Some((left, fields)) = fields.split_first() else { continue };
         let host: Box<str> = String::from_utf8_lossy(&bytes(host)).into();
-        let mut links = Vec::with_capacity(fields.len() / 3);
-        for link in fields.chunks_exact(3) {
-            // The first field is the fingerprint, which is not needed.
-            let rank = rank(&link[1]);
-            let damaged = || Unreachable { message: format!("a queued link of {host} is damaged"), is_final: true };
-            links.push(decode(&bytes(&link[2]), &host, rank).ok_or_else(damaged)?);
-        }
+        let damaged = || Unreachable { message: format!("a queued link of {host} is damaged"), is_final: true };
+        let links = fields.iter().map(|link| decode(&bytes(link), &host).ok_or_else(damaged));
+        let links = links.collect::<Result<_, _>>()?;
         result.hosts.push(TakenHost { host, left: integer(left), links });
     }
     Ok(Some(result))

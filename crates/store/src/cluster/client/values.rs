@@ -2,14 +2,6 @@
 
 use redis::Value;
 
-/// Parses the rank of a link, which is negative for a high priority.
-pub(super) fn rank(value: &Value) -> i32 {
-    match value {
-        Value::Int(number) => i32::try_from(*number).unwrap_or(i32::MAX),
-        other => std::str::from_utf8(&bytes(other)).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
-    }
-}
-
 /// A number as an argument of a script.
 pub(super) fn number(value: impl Into<u64>) -> Vec<u8> {
     value.into().to_string().into_bytes()

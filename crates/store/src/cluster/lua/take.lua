@@ -1,5 +1,5 @@
 -- owner, epoch, number, room in all, room for each host that is not named, { host, room } ...
---   -> 1, queued, leased, quota left or -1, { host, links left, { fingerprint, rank, link } ... } ... | 0
+--   -> 1, queued, leased, quota left or -1, { host, links left, link ... } ... | 0
 -- Idempotent: repeating a number returns the links that it leased before.
 if not is_held(ARGV[1], ARGV[2]) then return { 0 } end
 local head = redis.call('HMGET', HEAD, 'queued', 'leased', 'quota', 'taken')
@@ -19,8 +19,6 @@ local function take(host, max_links)
   for _, link in ipairs(taken) do
     place = place + 1
     redis.call('HSET', RUN, link[1], pack_run(link[2], this, place, host, link[3]))
-    links[#links + 1] = link[1]
-    links[#links + 1] = link[2]
     links[#links + 1] = link[3]
   end
   result[#result + 1] = links
@@ -31,10 +29,10 @@ end
 local function repeat_answer()
   local run, hosts = redis.call('HGETALL', RUN), {}
   for index = 1, #run, 2 do
-    local rank, taken, at, host, link = unpack_run(run[index + 1])
+    local _, taken, at, host, link = unpack_run(run[index + 1])
     if taken == this then
       hosts[host] = hosts[host] or {}
-      table.insert(hosts[host], { at, run[index], rank, link })
+      table.insert(hosts[host], { at, link })
     end
   end
   for host, taken in pairs(hosts) do
@@ -44,8 +42,6 @@ local function repeat_answer()
     local links = { host, left }
     for _, link in ipairs(taken) do
       links[#links + 1] = link[2]
-      links[#links + 1] = link[3]
-      links[#links + 1] = link[4]
     end
     result[#result + 1] = links
   end

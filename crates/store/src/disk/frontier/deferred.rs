@@ -10,9 +10,9 @@ use argiope_core::{Frontier, LaneId, LinkRef, StoreError};
 
 use super::DiskFrontier;
 use super::links::LinkChange;
-use crate::disk::record::{DEFERRED, after_scheme};
+use crate::disk::record::{DEFERRED, QueuedAs};
 use crate::disk::state::State;
-use crate::memory::after_host;
+use crate::link_codec::{after_host, after_scheme};
 
 impl DiskFrontier {
     /// Adds a link to the deferred ones. Returns whether it was new.
@@ -41,7 +41,7 @@ impl DiskFrontier {
             let Some((rank, position)) = queue.pop(storage)? else { break };
             let link = self.read_link(Some(deferred), position)?;
             let lane = self.lane_of(link.url.host())?;
-            let change = LinkChange { replaces: Some(position), was_deferred: true, ..LinkChange::default() };
+            let change = LinkChange { replaces: Some(position), queued_as: QueuedAs::Admitted };
             let rest = after_host(link.url.as_ref());
             let position = self.write_link(lane, LinkRef::from(&link), rest, change)?;
             self.state.queue(lane, rank, position);

@@ -3,27 +3,22 @@
 use super::DiskFrontier;
 use crate::disk::fault::damaged;
 use crate::disk::log::FOLDER;
-use crate::disk::record::{LinkRecord, Record};
-use crate::memory::after_host;
-use argiope_core::page::custom_request::CustomRequest;
+use crate::disk::record::{LinkRecord, QueuedAs, Record};
+use crate::link_codec::{BareLink, after_host};
 use argiope_core::{LaneId, Link, LinkRef, StoreError, UrlRef};
-use std::sync::Arc;
 
 /// How the record of a link relates to an earlier record of the same link. The default is a new link.
 #[derive(Clone, Copy, Default)]
 pub(super) struct LinkChange {
     /// The position of the record that is replaced.
     pub replaces: Option<u64>,
-    /// Whether the link was settled and is queued again.
-    pub again: bool,
-    /// Whether the replaced record is that of a deferred link.
-    pub was_deferred: bool,
+    pub queued_as: QueuedAs,
 }
 
 impl DiskFrontier {
     /// Queues a settled link again.
     pub(super) fn append_again(&mut self, lane: LaneId, link: LinkRef<'_>) -> Result<(), StoreError> {
-        self.append_record(lane, link, None, true)?;
+        self.append_record(lane, link, LinkChange { replaces: None, queued_as: QueuedAs::Again })?;
         self.state.settled -= 1;
         Ok(())
     }
@@ -35,19 +30,12 @@ impl DiskFrontier {
         link: LinkRef<'_>,
         replaces: Option<u64>,
     ) -> Result<(), StoreError> {
-        self.append_record(lane, link, replaces, false)
+        self.append_record(lane, link, LinkChange { replaces, queued_as: QueuedAs::Found })
     }
 
     /// Appends the record of a link to the journal, and queues it.
-    fn append_record(
-        &mut self,
-        lane: LaneId,
-        link: LinkRef<'_>,
-        replaces: Option<u64>,
-        again: bool,
-    ) -> Result<(), StoreError> {
-        let rest = after_host(link.url);
-        let position = self.write_link(lane, link, rest, LinkChange { replaces, again, ..LinkChange::default() })?;
+    fn append_record(&mut self, lane: LaneId, link: LinkRef<'_>, change: LinkChange) -> Result<(), StoreError> {
+        let position = self.write_link(lane, link, after_host(link.url), change)?;
         self.state.queue(lane, link.rank(), position);
         self.queued += 1;
         Ok(())
@@ -61,7 +49,7 @@ impl DiskFrontier {
         rest: &str,
         change: LinkChange,
     ) -> Result<u64, StoreError> {
-        let LinkChange { replaces, again, was_deferred } = change;
+        let LinkChange { replaces, queued_as } = change;
         let via = match (link.via, &self.page_written) {
             (None, _) => None,
             (Some(via), Some((url, position))) if url == via => Some(*position),
@@ -72,20 +60,8 @@ impl DiskFrontier {
             }
         };
         let request = link.request.map(|request| request.encode());
-        self.journal.append(&Record::Link(LinkRecord {
-            lane,
-            depth: link.depth,
-            redirects: link.redirects,
-            tries: link.tries,
-            kind: link.kind,
-            https: link.url.is_https(),
-            via,
-            replaces,
-            again,
-            was_deferred,
-            request: request.as_deref(),
-            rest,
-        }))
+        let link = BareLink { rest, ..BareLink::new(link, request.as_deref()) };
+        self.journal.append(&Record::Link(LinkRecord { lane, via, replaces, queued_as, link }))
     }
 
     /// Reads the link at a log position. Returns an error if there is no link, or if it belongs to another lane. `None`
@@ -97,20 +73,7 @@ impl DiskFrontier {
             .journal
             .read(position, |record| match record {
                 Record::Link(record) if lane.is_none_or(|lane| record.lane == lane) => {
-                    let host = names.name(record.lane)?;
-                    let link = Link {
-                        url: UrlRef::from_normal(&url_text(&record, host))?.to_url(),
-                        via: None,
-                        depth: record.depth,
-                        redirects: record.redirects,
-                        tries: record.tries,
-                        kind: record.kind,
-                        request: match record.request {
-                            None => None,
-                            Some(request) => Some(Arc::new(CustomRequest::decode(request)?)),
-                        },
-                    };
-                    Some((link, record.via))
+                    Some((record.link.to_link(names.name(record.lane)?, None)?, record.via))
                 }
                 _ => None,
             })?
@@ -131,9 +94,4 @@ impl DiskFrontier {
         }
         Ok(link)
     }
-}
-
-/// The URL of a link record, as text.
-fn url_text(record: &LinkRecord<'_>, host: &str) -> String {
-    [if record.https { "https://" } else { "http://" }, host, record.rest].concat()
 }

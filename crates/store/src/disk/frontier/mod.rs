@@ -24,7 +24,7 @@ use super::snapshot_file;
 use super::snapshot_reader::{self, QueuePositions};
 use super::spill;
 use super::state::State;
-use crate::memory::after_host;
+use crate::link_codec::after_host;
 use argiope_core::schedule::frontier::{ALREADY_SENT, link_fingerprint};
 use argiope_core::{
     Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url,

@@ -9,7 +9,7 @@
 //! only during the round.
 
 use super::DiskFrontier;
-use crate::disk::record::{REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
+use crate::disk::record::{LinkRecord, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
 use argiope_core::schedule::frontier::link_fingerprint;
 use argiope_core::{Failure, Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
@@ -325,8 +325,8 @@ impl DiskFrontier {
         let (mut positions, mut is_wanted_now, mut text) = (HashMap::new(), HashMap::new(), String::new());
         self.journal.walk(|position, record| {
             match record {
-                Record::Link(link) => {
-                    let key = link.fingerprint(self.lane_name(link.lane).unwrap_or(""), self.key(), &mut text);
+                Record::Link(LinkRecord { lane, link, .. }) => {
+                    let key = link.fingerprint(self.lane_name(lane).unwrap_or(""), self.key(), &mut text);
                     if let Some(key) = key.filter(|key| found.contains_key(key)) {
                         positions.insert(position, key);
                         // A queued link has no outcome yet.
