@@ -19,7 +19,7 @@ use argiope_core::Time;
 use argiope_core::rules::{Config, Rules};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
-use argiope_runtime::directory::Directory;
+use argiope_runtime::directory::{Directory, DirectoryParts};
 use argiope_runtime::keeper_thread::{
     Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, Summary, VisitConsumer, wall_clock,
 };
@@ -278,23 +278,13 @@ fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHa
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
         return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
     };
-    let mut directory = if config.fresh {
-        Directory::start_over(path, &rules, config)?.0
-    } else {
-        Directory::open(path, &rules, config)?
-    };
+    let mut directory = Directory::open(path, &rules, config)?;
     directory.requeue_unread()?;
-    if config.recrawl && directory.is_finished() {
-        directory.begin_round()?;
-    } else {
-        // Links that failed because their host stopped responding. A recrawl requests all links anyway.
-        directory.requeue_unreached()?;
-    }
+    directory.begin(config.recrawl)?;
     let jsonl = config.jsonl.as_deref().map(|jsonl| directory.open_output(jsonl)).transpose()?;
-    let rules = rules.with_fingerprint_key(directory.frontier.key());
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
-    let (frontier, target) = directory.into_parts(jsonl, first_line)?;
+    let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, jsonl, first_line)?;
     begin_on(config, rules, clock, frontier, target, consumer)
 }
 

@@ -64,6 +64,24 @@ fn with_recrawl_the_first_run_crawls_and_later_runs_request_all_pages_again() {
     assert_eq!(web.requests(), 4);
 }
 
+/// As the command does: while no root has led to a page, every run requests the failed roots again.
+#[test]
+fn a_failed_root_is_requested_again_until_it_leads_to_a_page() {
+    let site = Site::http("127.5.3.4:0").expect("a loopback address");
+    let site = site.fail_times("/", 1, Response::status(404), Response::html("a page"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = || {
+        let builder = Crawl::builder(&root).robots(RobotsPolicy::Ignore).directory(folder.path().join("d.crawl"));
+        let mut pages = builder.start_blocking().expect("it starts");
+        let found: Vec<_> = pages.by_ref().map(|page| page.status()).collect();
+        pages.close().expect("it ends well");
+        found
+    };
+    assert_eq!([run(), run(), run()], [vec![Some(404)], vec![Some(200)], vec![]]);
+}
+
 #[test]
 fn messages_name_methods_of_the_builder_in_place_of_flags() {
     let (_web, root) = serve("127.5.3.3:0");

@@ -17,7 +17,7 @@ use argiope_core::rules::{Config, ProgramSettings, Rules};
 use argiope_core::schedule::keeper::Settled;
 use argiope_engine::Clock;
 use argiope_practice::spawn_child;
-use argiope_runtime::directory::Directory;
+use argiope_runtime::directory::{Directory, DirectoryParts};
 use argiope_runtime::engine_kind;
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
@@ -73,7 +73,7 @@ fn durable(config: &Config, folder: &Path) -> Result<u64, Fault> {
     let rules = argiope_runtime::rules(config, ProgramSettings::default())?;
     let directory = Directory::open(&folder.join("d.crawl"), &rules, config)?;
     let jsonl = directory.open_output(&folder.join("pages.jsonl"))?;
-    let (frontier, target) = directory.into_parts(Some(jsonl), b"{}\n".to_vec())?;
+    let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, Some(jsonl), b"{}\n".to_vec())?;
     crawl(config, frontier, target, Lines(None), rules)
 }
 

@@ -26,6 +26,8 @@ pub struct Directory {
     pub frontier: DiskFrontier,
     /// Whether the directory already held a crawl.
     pub resumed: bool,
+    /// With `fresh`: the names of the files of the earlier crawl, which were removed.
+    pub removed: Vec<String>,
     /// Messages for the user about damage that was found and repaired.
     pub messages: Vec<String>,
     /// Whether scope, depth or patterns differ from those of the last run.
@@ -35,10 +37,17 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory of this crawl, or creates it. Truncates its output files to the last commit.
+    /// Opens the directory of this crawl, or creates it; with `fresh`, after removing the files of an earlier crawl.
+    /// Truncates its output files to the last commit.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
         check_is_directory(path)?;
-        let mut opened = disk::open(path, &settings(rules, config), frontier_memory(rules))?;
+        let (settings, memory) = (settings(rules, config), frontier_memory(rules));
+        if config.fresh {
+            let records_name = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
+            let (opened, removed) = disk::start_over(path, &settings, records_name.as_deref(), memory)?;
+            return Ok(Self { removed, ..Self::of(path, opened)? });
+        }
+        let mut opened = disk::open(path, &settings, memory)?;
         let changes = std::mem::take(&mut opened.changes);
         let mut directory = Self::of(path, opened)?;
         // Continue a recrawl that was interrupted while its links were queued.
@@ -47,6 +56,27 @@ impl Directory {
             directory.apply_changes(rules, config, &changes)?;
         }
         Ok(directory)
+    }
+
+    /// Queues what this run requests again: with `recrawl` all URLs of a finished crawl, otherwise those of hosts that
+    /// stopped responding, and the roots of a finished crawl without a page.
+    pub fn begin(&mut self, recrawl: bool) -> Result<Beginning, StoreError> {
+        let is_finished = self.is_finished();
+        if is_finished && recrawl {
+            let (pages, queued) = (self.pages()?, self.begin_round()?);
+            return Ok(Beginning { run: RunKind::Recrawl(queued), unreached: 0, settled: 0, queued, pages });
+        }
+        let unreached = self.requeue_unreached()?;
+        let (Counts { settled, queued, .. }, pages) = (self.counts(), self.pages()?);
+        let run = match () {
+            () if is_finished && unreached == 0 => match self.frontier.requeue_failed_roots()? {
+                0 => RunKind::Finished,
+                roots => RunKind::FailedRoots(roots),
+            },
+            () if self.resumed => RunKind::Resumed,
+            () => RunKind::New,
+        };
+        Ok(Beginning { run, unreached, settled, queued, pages })
     }
 
     /// Applies changed settings to the known links. Adds messages about the changes to `messages`.
@@ -72,15 +102,6 @@ impl Directory {
         Ok(note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default())
     }
 
-    /// Like [`Self::open`], after removing the files of an earlier crawl; returns their names.
-    pub fn start_over(path: &Path, rules: &Rules, config: &Config) -> Result<(Self, Vec<String>), StoreError> {
-        check_is_directory(path)?;
-        let records_name = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
-        let (opened, removed) =
-            disk::start_over(path, &settings(rules, config), records_name.as_deref(), frontier_memory(rules))?;
-        Ok((Self::of(path, opened)?, removed))
-    }
-
     /// Checks an opened directory, and truncates its output files to the last commit.
     fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
         let disk::OpenedDirectory { frontier, writer, resumed, messages, lock, changes: _ } = opened;
@@ -96,17 +117,18 @@ impl Directory {
             }
         }
         let folder = LockedDirectory { log: writer, files, outputs, lock };
-        Ok(Self { path: path.to_owned(), frontier, resumed, messages, has_changes: false, folder })
+        let (path, removed) = (path.to_owned(), Vec::new());
+        Ok(Self { path, frontier, resumed, removed, messages, has_changes: false, folder })
     }
 
     /// Whether the directory holds an earlier crawl that has no work left.
-    pub fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.resumed && self.frontier.counts().known > 0 && self.frontier.is_done()
     }
 
     /// Queues every URL of a finished crawl again, to find out what has changed; returns how many there are. Limits on
     /// pages and bytes start from zero.
-    pub fn begin_round(&mut self) -> Result<u64, StoreError> {
+    fn begin_round(&mut self) -> Result<u64, StoreError> {
         // URLs that were excluded while the crawl was running stay excluded.
         let Progress { steering, scope_changed, .. } = self.progress()?;
         let changes = Some(Changes::default());
@@ -132,14 +154,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Queues again the roots of a finished crawl that did not lead to a page; returns how many.
-    pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
-        self.frontier.requeue_failed_roots()
-    }
-
     /// Queues the links again that failed because their host stopped responding; returns how many. Does nothing in a
     /// recrawl: each page is compared once in a round, and the next round requests them again.
-    pub fn requeue_unreached(&mut self) -> Result<u64, StoreError> {
+    fn requeue_unreached(&mut self) -> Result<u64, StoreError> {
         let progress = self.progress()?;
         if progress.unreached == 0 || self.frontier.is_recrawl() {
             return Ok(0);
@@ -162,7 +179,7 @@ impl Directory {
     }
 
     /// How many pages earlier runs of this round fetched.
-    pub fn pages(&mut self) -> Result<u64, StoreError> {
+    fn pages(&mut self) -> Result<u64, StoreError> {
         Ok(self.progress()?.pages)
     }
 
@@ -225,18 +242,56 @@ impl Directory {
         Ok(())
     }
 
-    /// Splits the directory into the frontier and the target of all outputs. `jsonl` is the file for all records,
-    /// `first_line` the first record of the run.
+    /// Splits the directory into the parts of a running crawl. `jsonl` is the file for all records, `first_line` the
+    /// first record of the run.
     pub fn into_parts(
         mut self,
+        rules: Rules,
         jsonl: Option<OutputFile>,
         first_line: Vec<u8>,
-    ) -> Result<(DiskFrontier, OutputTarget), StoreError> {
+    ) -> Result<DirectoryParts, StoreError> {
         // From now on the report is a file of this crawl, which later runs may overwrite.
         self.frontier.record_created(disk::REPORT)?;
+        // With the same key, the frontier does not hash links again that the workers have hashed.
+        let rules = rules.with_fingerprint_key(self.frontier.key());
         let target = OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) };
-        Ok((self.frontier, target))
+        Ok(DirectoryParts { frontier: self.frontier, target, rules })
     }
+}
+
+/// How a run begins in its directory: see [`Directory::begin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    pub run: RunKind,
+    /// How many URLs of hosts that stopped responding are queued again.
+    pub unreached: u64,
+    /// URLs that earlier runs of this round have finished.
+    pub settled: u64,
+    /// URLs that are queued.
+    pub queued: u64,
+    /// Pages that earlier runs have fetched.
+    pub pages: u64,
+}
+
+/// What a run does in its directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunKind {
+    /// The directory had no crawl.
+    New,
+    Resumed,
+    /// The crawl is finished, and nothing is queued again.
+    Finished,
+    /// The crawl is finished, no root has led to a page, and so many roots are queued again.
+    FailedRoots(u64),
+    /// The crawl is finished, and all its URLs, so many, are queued again.
+    Recrawl(u64),
+}
+
+/// The parts of a running crawl.
+pub struct DirectoryParts {
+    pub frontier: DiskFrontier,
+    pub target: OutputTarget,
+    pub rules: Rules,
 }
 
 /// Refuses to overwrite a report that this crawl did not write.

@@ -7,7 +7,7 @@ use argiope_core::rules::{Config, ProgramSettings, Root, Rules, ScopeKind};
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 use argiope_core::{LinkKind, Time, Url};
-use argiope_runtime::directory::Directory;
+use argiope_runtime::directory::{Directory, DirectoryParts};
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer, wall_clock};
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
@@ -35,13 +35,11 @@ pub(super) fn crawl(config: &Config, handle: impl FnMut(&mut Visit) + Send + 'st
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
         return run(config, rules, Clock::start(), frontier, OutputTarget::default(), handle);
     };
-    let directory = match config.fresh {
-        true => Directory::start_over(path, &rules, config)?.0,
-        false => Directory::open(path, &rules, config)?,
-    };
+    let mut directory = Directory::open(path, &rules, config)?;
+    directory.begin(config.recrawl)?;
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
-    let (frontier, target) = directory.into_parts(None, first_line)?;
+    let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, None, first_line)?;
     run(config, rules, clock, frontier, target, handle)
 }
 

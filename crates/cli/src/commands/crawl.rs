@@ -11,7 +11,7 @@ use argiope_core::rules::{ProgramSettings, Rules};
 use argiope_core::schedule::frontier::{Frontier as _, StoreErrorKind};
 use argiope_core::schedule::keeper::{End, Settled};
 use argiope_runtime::atomic_file::AtomicFile;
-use argiope_runtime::directory::{self, Directory};
+use argiope_runtime::directory::{self, Beginning, Directory, DirectoryParts, RunKind};
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, content_reader, engine_kind, run_lines};
@@ -101,12 +101,8 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
     let CommandSettings { crawl: config, messages, .. } = settings;
     let messages = *messages;
     let path = directory::directory_path(config, &rules);
-    let (mut directory, removed) = if config.fresh {
-        Directory::start_over(&path, &rules, config)?
-    } else {
-        (Directory::open(&path, &rules, config)?, Vec::new())
-    };
-    for name in removed {
+    let mut directory = Directory::open(&path, &rules, config)?;
+    for name in &directory.removed {
         print_line(messages, &format!("removed {}", path.join(name).display()));
     }
     if needs_earlier_round(settings) && !directory.frontier.is_recrawl() {
@@ -116,19 +112,19 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
     for note in &directory.messages {
         print_message(messages, "note", &format!("{}: {note}", path.display()));
     }
-    let is_finished = directory.is_finished();
-    // URLs of hosts that stopped responding are requested again. A recrawl requests all URLs anyway.
-    let unreached = if is_finished && config.recrawl { 0 } else { directory.requeue_unreached()? };
-    let (counts, pages) = (directory.counts(), directory.pages()?);
-    if is_finished && !config.recrawl && unreached == 0 {
-        // Exit codes describe the state of the crawl directory, not of this run.
-        let report = match CrawlReport::from_directory(&path) {
-            Ok(report) => report,
-            Err(error) => return Ok(fail(messages, &error.to_string())),
-        };
-        let requeued = if report.has_root_page { 0 } else { directory.requeue_failed_roots()? };
-        if requeued == 0 {
-            let pages = wording::plural(pages, "page");
+    let Beginning { run, unreached, settled, queued, pages } = directory.begin(config.recrawl)?;
+    let pages = wording::plural(pages, "page");
+    let begun = match run {
+        RunKind::New => None,
+        RunKind::Resumed => {
+            Some(format!("resuming, {pages} fetched, {} queued", wording::plural(queued, "URL")))
+        }
+        RunKind::Finished => {
+            // Exit codes describe the state of the crawl directory, not of this run.
+            let report = match CrawlReport::from_directory(&path) {
+                Ok(report) => report,
+                Err(error) => return Ok(fail(messages, &error.to_string())),
+            };
             let hint = "use --recrawl to check for changes, or --fresh to start over";
             print_line(messages, &format!("{}: this crawl is finished, with {pages}; {hint}", path.display()));
             // Stores the settings of this run if they differ from the stored ones.
@@ -137,14 +133,13 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             }
             return Ok(unreported_state_code(messages, &report));
         }
-        let roots = wording::plural(requeued, "failed root");
-        print_line(messages, &format!("{}: this crawl is finished; {roots} queued again", path.display()));
-    } else if is_finished && config.recrawl {
-        let urls = wording::plural(directory.begin_round()?, "URL");
-        print_line(messages, &format!("{}: recrawling {urls}", path.display()));
-    } else if directory.resumed {
-        let (pages, queued) = (wording::plural(pages, "page"), wording::plural(counts.queued, "URL"));
-        print_line(messages, &format!("{}: resuming, {pages} fetched, {queued} queued", path.display()));
+        RunKind::FailedRoots(roots) => {
+            Some(format!("this crawl is finished; {} queued again", wording::plural(roots, "failed root")))
+        }
+        RunKind::Recrawl(urls) => Some(format!("recrawling {}", wording::plural(urls, "URL"))),
+    };
+    if let Some(begun) = begun {
+        print_line(messages, &format!("{}: {begun}", path.display()));
     }
     if unreached > 0 {
         let urls = wording::plural(unreached, "URL");
@@ -160,12 +155,9 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
         },
         Some(jsonl) => (None, Some(directory.open_output(jsonl)?)),
     };
-    // If a recrawl began a new round above, the report does not include the URLs of earlier rounds.
-    let settled_before = if is_finished && config.recrawl { 0 } else { counts.settled };
     let clock = Clock::start();
     let first_line = first_line(settings, &clock);
-    let rules = rules.with_fingerprint_key(directory.frontier.key());
-    let (frontier, target) = directory.into_parts(jsonl, first_line)?;
+    let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, jsonl, first_line)?;
     let on_start = Box::new(|_: &KeeperHandle| ());
     crawl(
         settings,
@@ -177,7 +169,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
             output,
             directory: Some(&path),
             name: report::crawl_name(&path),
-            settled_before,
+            settled_before: settled,
             is_shared: false,
             fleet: SharedFleet::default(),
             printer: LivePrinter::default(),

@@ -79,10 +79,8 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     let mut partial = target.clone().into_os_string();
     partial.push(".merging");
     let partial = PathBuf::from(partial);
-    let mut directory = match partial.exists() {
-        true => Directory::start_over(&partial, &rules, &config)?.0,
-        false => Directory::open(&partial, &rules, &config)?,
-    };
+    let config = Config { fresh: partial.exists(), ..config };
+    let mut directory = Directory::open(&partial, &rules, &config)?;
     add_links(&mut directory, results, &round)?;
     let (mut records, mut archives, mut last_progress) = (0_u64, BTreeSet::new(), Instant::now());
     // The kind of the link whose record comes next.

@@ -73,6 +73,15 @@ struct SettledLink {
     position: u64,
 }
 
+/// What a root, or the target of a redirect of a root, led to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RootResult {
+    Page,
+    Failure,
+    /// A redirect that was followed, or a sitemap.
+    Other,
+}
+
 /// The log positions of the outcomes of the previous round: sorted pairs of a link's fingerprint and a position. A hash
 /// table would take twice the memory for millions of them.
 #[derive(Default)]
@@ -173,38 +182,39 @@ impl DiskFrontier {
         !self.requeue.0.is_empty()
     }
 
-    /// Queues failed roots again, and failed targets of their redirects. Returns the number of links.
+    /// If no root has led to a page: queues failed roots again, and failed targets of their redirects. Returns the number
+    /// of links.
     ///
     /// Their new records replace the old ones.
     pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
-        let mut failed = HashMap::new();
         let mut final_outcomes = Vec::new();
         self.journal.walk(|_, record| {
-            if let Record::FinalOutcome { lane, link, outcome, line, .. } = record {
-                let is_failure = match outcome {
-                    Outcome::Ok | Outcome::NotModified => false,
+            // Roots and the targets of their redirects have the depth 0.
+            if let Record::FinalOutcome { lane, link, outcome, line, .. } = record
+                && contains(line, b"\"depth\":0,")
+            {
+                let result = match outcome {
+                    Outcome::Ok | Outcome::NotModified if line.starts_with(PAGE) => RootResult::Page,
+                    Outcome::Ok | Outcome::NotModified => RootResult::Other,
                     // A redirect has an error if it cannot be followed.
-                    Outcome::Redirect => contains(line, b"\"error\":{"),
-                    Outcome::HttpError | Outcome::Failed | Outcome::Robots | Outcome::Refused => true,
+                    Outcome::Redirect if !contains(line, b"\"error\":{") => RootResult::Other,
+                    _ => RootResult::Failure,
                 };
-                // Roots and the targets of their redirects have the depth 0.
-                if contains(line, b"\"depth\":0,") {
-                    final_outcomes.push((SettledLink { lane, position: link }, is_failure));
-                }
+                final_outcomes.push((SettledLink { lane, position: link }, result));
             }
             Ok(())
         })?;
+        let mut results = HashMap::new();
         // In log order, so that the last outcome of a link decides.
-        for (settled, is_failure) in final_outcomes {
+        for (settled, result) in final_outcomes {
             let link = self.read_link(Some(settled.lane), settled.position)?;
-            let key = link.fingerprint(self.key());
-            if is_failure && link.is_repeatable() {
-                failed.insert(key, settled)
-            } else {
-                failed.remove(&key)
-            };
+            results.insert(link.fingerprint(self.key()), (settled, result, link.is_repeatable()));
         }
-        let mut failed: Vec<SettledLink> = failed.into_values().collect();
+        if results.values().any(|(_, result, _)| *result == RootResult::Page) {
+            return Ok(0);
+        }
+        let is_failed = |(_, result, is_repeatable): &(_, _, bool)| *result == RootResult::Failure && *is_repeatable;
+        let mut failed: Vec<SettledLink> = results.into_values().filter(is_failed).map(|(link, ..)| link).collect();
         failed.sort_unstable_by_key(|settled| settled.position);
         for SettledLink { lane, position } in &failed {
             let link = Link { tries: 0, ..self.read_link(Some(*lane), *position)? };
