@@ -116,9 +116,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
     let pages = wording::plural(pages, "page");
     let begun = match run {
         RunKind::New => None,
-        RunKind::Resumed => {
-            Some(format!("resuming, {pages} fetched, {} queued", wording::plural(queued, "URL")))
-        }
+        RunKind::Resumed => Some(format!("resuming, {pages} fetched, {} queued", wording::plural(queued, "URL"))),
         RunKind::Finished => {
             // Exit codes describe the state of the crawl directory, not of this run.
             let report = match CrawlReport::from_directory(&path) {
