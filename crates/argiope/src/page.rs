@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError, Selector};
 use argiope_core::page::custom_request::Method;
 use argiope_core::page::reader::decode;
+use argiope_core::page_budget::PageBudget;
 use argiope_core::visit::{Facts, PageFindings, Visit};
 use argiope_core::{Failure, Link, Outcome, Truncated, Url};
 use serde::de::DeserializeOwned;
@@ -207,8 +208,8 @@ impl Page {
 
     /// The values at a path in the page's JSON-LD, such as `Product.offers.price`. Empty if the path is not valid.
     pub fn json_ld(&self, path: &str) -> Vec<Value> {
-        let roots = self.document().json_ld();
-        DataPath::parse(path).map(|path| path.find(&roots).into_iter().cloned().collect()).unwrap_or_default()
+        let Ok(path) = DataPath::parse(path) else { return Vec::new() };
+        self.document().json_ld_at(&path)
     }
 
     /// The content of a `meta` element by its name; OpenGraph properties are named `og:title` and so on.
@@ -218,7 +219,8 @@ impl Page {
 
     /// Extracts fields from the page by rules.
     pub fn extract(&self, rules: &Extraction) -> Map<String, Value> {
-        rules.apply(self.document(), self.url().as_str(), &mut rules.tally()).data
+        let budget = PageBudget::for_page(self.bytes.len());
+        rules.apply(self.document(), self.url().as_str(), &budget, &mut rules.tally()).data
     }
 
     /// The main text: the article without navigation and footers.

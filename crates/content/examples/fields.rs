@@ -11,6 +11,7 @@ use std::error::Error;
 
 use argiope_content::{Document, Extraction};
 use argiope_core::page::url::Url;
+use argiope_core::page_budget::PageBudget;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,10 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         bytes += html.len();
         let mut data = Default::default();
         for _ in 0..repeat {
+            let budget = PageBudget::for_page(html.len());
             data = if with_tree {
-                rules.apply(&Document::parse(html.as_str()).with_url(&url), url.as_str(), &mut tally).data
+                rules.apply(&Document::parse(html.as_str()).with_url(&url), url.as_str(), &budget, &mut tally).data
             } else {
-                rules.read(&html, &url, None, &mut tally).data
+                rules.read(&html, (&url, None), &budget, &mut tally).data
             };
         }
         println!("{}", serde_json::Value::Object(data));

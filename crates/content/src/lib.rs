@@ -1,6 +1,7 @@
 //! Extraction of content from pages: CSS selectors, structured data, main text and Markdown.
 //!
-//! All functions are pure, and take linear or bounded time for any input. [`Document`] is the parsed page, [`Selector`]
+//! All functions are pure, and take time and memory in proportion to the page for any input: they charge a
+//! [`PageBudget`](argiope_core::page_budget::PageBudget). [`Document`] is the parsed page, [`Selector`]
 //! finds elements, [`Extraction`] extracts named fields by rules, [`Article`] is the main content, [`rewrite_page`]
 //! replaces the URLs of a page.
 
@@ -12,9 +13,9 @@ mod select;
 mod structured;
 
 pub use argiope_core::page::reader::FieldCount;
-pub use document::{Document, Element, ParseLimits};
+pub use document::{Document, Element, ParseLimits, USED_UP};
 pub use extract::{Extracted, Extraction, RuleError, Tally};
-pub use main_text::Article;
+pub use main_text::{Article, MainText, TEXT_CUT, TextFormat};
 pub use rewrite::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page};
-pub use select::{Matches, SelectError, Selector, Steps};
+pub use select::{Matches, SelectError, Selector};
 pub use structured::DataPath;

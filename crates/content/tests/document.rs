@@ -1,6 +1,7 @@
 //! The tree of a parsed page: optional tags, misnested elements, and what selectors find in it.
 
 use argiope_content::{Document, ParseLimits, Selector};
+use argiope_core::page_budget::PageBudget;
 use serde_json::Value;
 
 fn texts(html: &str, css: &str) -> Vec<String> {
@@ -148,7 +149,8 @@ fn hostile_pages_cost_bounded_work() {
     assert!(Document::parse(own_names).truncated().is_none());
 
     let long = "y".repeat(20 << 20);
-    let page = Document::parse_within(long, &ParseLimits { max_bytes: 1 << 20, max_nodes: 1000 });
+    let page =
+        Document::parse_within(long, &ParseLimits { max_bytes: 1 << 20, max_nodes: 1000 }, &PageBudget::unlimited());
     assert_eq!(page.truncated(), Some("the page is longer than what is parsed"));
     assert_eq!(page.root().text().len(), 1 << 20);
 }
@@ -192,9 +194,12 @@ fn hostile_selectors_cost_bounded_work() {
     assert_eq!(page.select(&long).unwrap().len(), 0);
     let costly = "div:has(:has(:has(p:nth-last-child(3n+1):not(:first-child))))";
     let selector = Selector::parse(costly).unwrap();
-    let mut steps = argiope_content::Steps::new(1_000_000);
-    selector.find(page.root(), usize::MAX, &mut steps);
-    assert!(steps.is_exhausted());
+    let budget = PageBudget::new(100_000, 1 << 20);
+    assert_eq!(selector.matches_within(page.root(), &budget).count(), 0);
+    assert!(budget.is_used_up());
+    assert!(!page.select(costly).unwrap().is_empty(), "each compound is tested with each element once");
+    let siblings = ["p"; 300].join("~");
+    assert!(Selector::parse(&siblings).unwrap_err().message.contains("more than 200 times"));
     let nested = format!("{}p{}", ":not(".repeat(100), ")".repeat(100));
     assert!(Selector::parse(&nested).unwrap_err().message.contains("nested"));
     assert!(Selector::parse(&"a ".repeat(100_000)).unwrap_err().message.contains("longer"));
@@ -208,6 +213,6 @@ fn the_root_is_an_element_of_the_page() {
     assert_eq!(page.root().all(&Selector::parse("html").unwrap()).len(), 0, "an element is not within itself");
     assert_eq!(page.microdata(), [serde_json::json!({"@type": "https://schema.org/Book", "name": "Silk"})]);
     let rules = argiope_content::Extraction::from_rules(["lang=html@lang"]).unwrap();
-    let data = rules.apply(&page, "", &mut rules.tally()).data;
+    let data = rules.apply(&page, "", &PageBudget::unlimited(), &mut rules.tally()).data;
     assert_eq!(data.get("lang"), Some(&serde_json::json!("en")));
 }

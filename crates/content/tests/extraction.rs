@@ -1,6 +1,7 @@
 //! Rules that extract fields from pages: their results, and the errors of wrong rules.
 
 use argiope_content::{Document, Extraction};
+use argiope_core::page_budget::PageBudget;
 use serde_json::{Value, json};
 
 const SHOP: &str = r#"<title>Shop</title><meta name=description content="All webs"><ol>
@@ -14,7 +15,7 @@ fn shop() -> Document {
 }
 
 fn data(rules: &Extraction) -> Value {
-    Value::Object(rules.apply(&shop(), "https://shop.test/list", &mut rules.tally()).data)
+    Value::Object(rules.apply(&shop(), "https://shop.test/list", &PageBudget::unlimited(), &mut rules.tally()).data)
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn the_urls_of_a_rules_file_apply_to_its_own_fields_only() {
     let file = || Extraction::from_toml(file, "shop.toml").unwrap();
     let rule = || Extraction::from_rules(["name=title"]).unwrap();
     let names = |rules: &Extraction, url: &str| -> Vec<String> {
-        rules.apply(&shop(), url, &mut rules.tally()).data.keys().cloned().collect()
+        rules.apply(&shop(), url, &PageBudget::unlimited(), &mut rules.tally()).data.keys().cloned().collect()
     };
     let (mut file_first, mut rule_first) = (file(), rule());
     file_first.merge(rule()).unwrap();
@@ -78,7 +79,7 @@ fields.slug = { select = "a@href", regex = '/p/(\d+)' }
         ["title", "elsewhere", "dates", "products.name", "products.price", "products.id", "products.slug"]
     );
     let mut tally = rules.tally();
-    let found = rules.apply(&shop(), "https://shop.test/list", &mut tally);
+    let found = rules.apply(&shop(), "https://shop.test/list", &PageBudget::unlimited(), &mut tally);
     assert_eq!(
         Value::Object(found.data),
         json!({
@@ -156,7 +157,10 @@ fn numbers_and_dates_are_coerced() {
     let number = |text: &str, more: &str| {
         let rules = format!("[fields]\nx = {{ select = \"p\", type = \"number\" {more} }}");
         let rules = Extraction::from_toml(&rules, "f").unwrap();
-        rules.apply(&Document::parse(format!("<p>{text}</p>")), "", &mut rules.tally()).data.remove("x")
+        rules
+            .apply(&Document::parse(format!("<p>{text}</p>")), "", &PageBudget::unlimited(), &mut rules.tally())
+            .data
+            .remove("x")
     };
     for (text, expected) in [
         ("42", json!(42)),
@@ -178,7 +182,10 @@ fn numbers_and_dates_are_coerced() {
     let date = |text: &str, more: &str| {
         let rules = format!("[fields]\nx = {{ select = \"p\", type = \"date\" {more} }}");
         let rules = Extraction::from_toml(&rules, "f").unwrap();
-        rules.apply(&Document::parse(format!("<p>{text}</p>")), "", &mut rules.tally()).data.remove("x")
+        rules
+            .apply(&Document::parse(format!("<p>{text}</p>")), "", &PageBudget::unlimited(), &mut rules.tally())
+            .data
+            .remove("x")
     };
     for (text, expected) in [
         ("2026-03-01", "2026-03-01"),
@@ -204,14 +211,17 @@ fn large_data_is_limited() {
     let block = format!("{{\"@type\":\"Product\",\"name\":\"{}\"}}", "x".repeat(6 << 20));
     let page = Document::parse(format!("<script type=application/ld+json>{block}</script><h1>t</h1>"));
     let rules = Extraction::from_rules(["name=jsonld:Product.name", "t=h1"]).unwrap();
-    assert_eq!(Value::Object(rules.apply(&page, "", &mut rules.tally()).data), json!({"t": "t"}));
+    assert_eq!(
+        Value::Object(rules.apply(&page, "", &PageBudget::unlimited(), &mut rules.tally()).data),
+        json!({"t": "t"})
+    );
 
     let nested = "[".repeat(200_000) + &"]".repeat(200_000);
     assert!(Document::parse(format!("<script type=application/ld+json>{nested}</script>")).json_ld().is_empty());
 
     let page = Document::parse("<p>0123456789".repeat(100_000));
     let rules = Extraction::from_rules(["p[]=p", "all=body@html"]).unwrap();
-    let found = rules.apply(&page, "", &mut rules.tally());
+    let found = rules.apply(&page, "", &PageBudget::unlimited(), &mut rules.tally());
     assert_eq!(found.limited, Some("a rule matched more elements than are read"));
     assert_eq!(found.data.get("p").and_then(Value::as_array).map(Vec::len), Some(10_000));
 }

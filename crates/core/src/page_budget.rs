@@ -142,6 +142,11 @@ impl PageBudget {
         self.steps.get()
     }
 
+    /// The bytes that are held.
+    pub fn memory(&self) -> u64 {
+        self.memory.get()
+    }
+
     /// The most bytes that were held at once.
     pub fn peak_memory(&self) -> u64 {
         self.peak_memory.get()

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use argiope_content::{Article, Document, Extraction, FieldCount, Tally};
+use argiope_content::{Article, Document, Extraction, FieldCount, MainText, ParseLimits, TEXT_CUT, Tally, TextFormat};
 use argiope_core::page::reader::{PageContent, PageReader};
 use argiope_core::page::url::Url;
+use argiope_core::page_budget::PageBudget;
 use argiope_core::rules::{Config, ConfigError};
 
 /// Extracts fields and text from pages, on the worker that fetched them.
@@ -35,6 +36,21 @@ impl ContentReader {
     }
 }
 
+impl ContentReader {
+    /// Reads the main text of a page in the requested forms.
+    fn read_text(&self, page: &Document, budget: &PageBudget, content: &mut PageContent) {
+        let article = Article::within(page, budget);
+        let mut read = |is_wanted: bool, format| {
+            let MainText { text, is_cut } = is_wanted.then(|| article.render(format, budget))?;
+            content.limited = content.limited.or(is_cut.then_some(TEXT_CUT));
+            Some(text.into())
+        };
+        let text = read(self.text, TextFormat::Plain);
+        let markdown = read(self.markdown, TextFormat::Markdown);
+        (content.text, content.markdown) = (text, markdown);
+    }
+}
+
 /// The extraction rules of the command line and of a file together.
 pub fn extraction(rules: &[String], file: Option<&Path>) -> Result<Extraction, ConfigError> {
     let config_error = |key, value: String, problem: String| ConfigError { key, value, problem };
@@ -60,23 +76,25 @@ impl PageReader for ContentReader {
 
     fn read(&self, url: &Url, html: &str, charset: Option<&str>) -> PageContent {
         let mut content = PageContent::default();
+        // Everything is charged to one budget. The texts take a bounded part of it, so they are written first.
+        let budget = PageBudget::for_page(html.len());
         // Parse the document only for the main text. Extracting fields usually does not need the tree.
-        let page = (self.text || self.markdown).then(|| Document::parse(html).with_charset(charset).with_url(url));
-        content.limited = page.as_ref().and_then(Document::truncated);
+        let page = (self.text || self.markdown).then(|| {
+            Document::parse_within(html, &ParseLimits::default(), &budget).with_charset(charset).with_url(url)
+        });
+        if let Some(page) = &page {
+            content.limited = page.truncated();
+            self.read_text(page, &budget, &mut content);
+        }
         if self.extraction.applies_to(url.as_str()) {
             let mut tally = self.extraction.tally();
             let extracted = match &page {
-                Some(page) => self.extraction.apply(page, url.as_str(), &mut tally),
-                None => self.extraction.read(html, url, charset, &mut tally),
+                Some(page) => self.extraction.apply(page, url.as_str(), &budget, &mut tally),
+                None => self.extraction.read(html, (url, charset), &budget, &mut tally),
             };
             self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(&tally);
             content.limited = content.limited.or(extracted.limited);
             content.data = Some(extracted.data).filter(|data| !data.is_empty());
-        }
-        if let Some(page) = &page {
-            let article = Article::of(page);
-            content.text = self.text.then(|| article.text().into());
-            content.markdown = self.markdown.then(|| article.markdown().into());
         }
         content
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use argiope_content::Extraction;
 use argiope_core::page::url::Url;
+use argiope_core::page_budget::PageBudget;
 use argiope_store::disk::{GraphRound, Inlinks, LinkGraph};
 use serde_json::{Map, Value};
 
@@ -112,7 +113,8 @@ fn extract(
     let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };
     // How often each field matched is not needed here.
     let mut tally = rules.tally();
-    let data = rules.read(&page.text(), &page.url, page.charset, &mut tally).data;
+    let html = page.text();
+    let data = rules.read(&html, (&page.url, page.charset), &PageBudget::for_page(html.len()), &mut tally).data;
     Ok(Some(data).filter(|data| !data.is_empty()))
 }
 

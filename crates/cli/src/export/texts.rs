@@ -4,8 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use argiope_content::{Article, Document};
+use argiope_content::{Article, Document, MainText, ParseLimits, TEXT_CUT, TextFormat};
 use argiope_core::output::escape::write_json;
+use argiope_core::page_budget::PageBudget;
 use serde::Serialize;
 
 use super::archived::{ArchivedPage, ArchivedPages};
@@ -29,6 +30,9 @@ struct TextLine<'a> {
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     markdown: Option<&'a str>,
+    /// Why the text is incomplete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_limit: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fetched: Option<&'a str>,
 }
@@ -36,13 +40,19 @@ struct TextLine<'a> {
 /// Writes one JSON object per HTML page of the latest round.
 pub fn text_lines(directory: &Path, form: TextForm, out: &mut dyn Write) -> Result<(), ReadError> {
     html_pages(directory, |record, page| {
-        let (title, content) = title_and_text(page, form);
+        let found = title_and_text(page, form);
         let (text, markdown) = match form {
-            TextForm::Text => (Some(content.as_str()), None),
-            TextForm::Markdown => (None, Some(content.as_str())),
+            TextForm::Text => (Some(found.text.as_str()), None),
+            TextForm::Markdown => (None, Some(found.text.as_str())),
         };
-        let line =
-            TextLine { url: &record.url, title: title.as_deref(), text, markdown, fetched: record.started.as_deref() };
+        let line = TextLine {
+            url: &record.url,
+            title: found.title.as_deref(),
+            text,
+            markdown,
+            content_limit: found.limited,
+            fetched: record.started.as_deref(),
+        };
         let mut bytes = Vec::new();
         write_json(&mut bytes, &line).map_err(std::io::Error::other)?;
         bytes.push(b'\n');
@@ -60,7 +70,12 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
     let mut names = FileNames::default();
     let mut count = 0;
     html_pages(directory, |_, page| {
-        let (_, content) = title_and_text(page, form);
+        let found = title_and_text(page, form);
+        let content = match (found.limited, form) {
+            (None, _) => found.text,
+            (Some(reason), TextForm::Text) => format!("[Incomplete: {reason}]\n\n{}", found.text),
+            (Some(reason), TextForm::Markdown) => format!("<!-- Incomplete: {reason} -->\n\n{}", found.text),
+        };
         let path = folder.join(names.assign(&page.url, Some(extension)));
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -72,15 +87,28 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
     Ok(count)
 }
 
+/// The main text of a page.
+struct FoundText {
+    title: Option<String>,
+    text: String,
+    /// Why the text is incomplete.
+    limited: Option<&'static str>,
+}
+
 /// Title and main text of a page. Control characters are removed from the text.
-fn title_and_text(page: &ArchivedPage, form: TextForm) -> (Option<String>, String) {
-    let document = Document::parse(page.text()).with_charset(page.charset).with_url(&page.url);
-    let article = Article::of(&document);
-    let content = match form {
-        TextForm::Text => article.text(),
-        TextForm::Markdown => article.markdown(),
+fn title_and_text(page: &ArchivedPage, form: TextForm) -> FoundText {
+    let html = page.text();
+    let budget = PageBudget::for_page(html.len());
+    let document = Document::parse_within(html, &ParseLimits::default(), &budget);
+    let document = document.with_charset(page.charset).with_url(&page.url);
+    let article = Article::within(&document, &budget);
+    let format = match form {
+        TextForm::Text => TextFormat::Plain,
+        TextForm::Markdown => TextFormat::Markdown,
     };
-    (article.title.clone(), super::without_control_characters(&content))
+    let MainText { text, is_cut } = article.render(format, &budget);
+    let limited = document.truncated().or(is_cut.then_some(TEXT_CUT));
+    FoundText { title: article.title.clone(), text: super::without_control_characters(&text), limited }
 }
 
 /// Calls `each` with the archived HTML pages of the latest round that have a 2xx response, now or when they last changed.

@@ -9,12 +9,19 @@
 //! is left there. Nodes are only appended to the innermost open element, so a subtree is a range of indexes.
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
+use argiope_core::page_budget::PageBudget;
 
 use super::names::{self, BARRIER, BLOCK, CustomNames, HEAD, INLINE, Name, RAW, VOID};
 use super::{Attribute, Node, NodeId, ParseLimits, Tree};
 
 /// The maximum nesting depth. Deeper elements become siblings at this depth.
 const MAX_DEPTH: usize = 512;
+
+/// The steps of tokenizing a byte.
+const TOKEN_STEPS: usize = 2;
+
+/// Why a result is incomplete if the budget of the page is used up.
+pub const USED_UP: &str = "the page takes more work or memory than pages of its size may take";
 
 /// The maximum number of attributes of one tag that are kept.
 pub(crate) const MAX_ATTRIBUTES: usize = 256;
@@ -48,15 +55,21 @@ pub(crate) fn within_limits<'a>(html: &'a str, limits: &ParseLimits) -> (&'a str
 }
 
 /// Passes the nodes of a page to `sink`. Returns its custom names, and the reason if a limit was reached.
-pub(crate) fn walk<S: NodeSink>(html: &str, max_nodes: usize, sink: &mut S) -> (CustomNames, Option<&'static str>) {
+pub(crate) fn walk<S: NodeSink>(
+    html: &str,
+    max_nodes: usize,
+    sink: &mut S,
+    budget: &PageBudget,
+) -> (CustomNames, Option<&'static str>) {
     let mut builder = Builder {
         html: html.as_bytes(),
         sink,
+        budget,
         names: CustomNames::default(),
         open: Vec::with_capacity(64),
         nodes: 0,
         max_nodes,
-        is_full: false,
+        is_full: !budget.spend(html.len() * TOKEN_STEPS),
         text_end: None,
         open_paragraphs: 0,
         open_links: 0,
@@ -67,17 +80,21 @@ pub(crate) fn walk<S: NodeSink>(html: &str, max_nodes: usize, sink: &mut S) -> (
     builder.open_implied(names::HTML);
     let mut tokenizer = Tokenizer::within(Dialect::Html, TextMode::Markup, b"");
     tokenizer.feed(html.as_bytes(), &mut builder);
-    let reason = builder.is_full.then_some("the page has more elements than are parsed");
+    let reason = match builder.is_full {
+        _ if budget.is_used_up() => Some(USED_UP),
+        true => Some("the page has more elements than are parsed"),
+        false => None,
+    };
     builder.finish();
     (builder.names, reason)
 }
 
 /// Builds the tree of a page. Also returns the reason if the tree is incomplete.
-pub(super) fn build(html: &str, limits: &ParseLimits) -> (Tree, Option<&'static str>) {
+pub(super) fn build(html: &str, limits: &ParseLimits, budget: &PageBudget) -> (Tree, Option<&'static str>) {
     let (kept, cut_reason) = within_limits(html, limits);
-    let mut sink =
-        TreeSink { html: kept.as_bytes(), tree: Tree::with_capacity(kept.len()), open: Vec::with_capacity(64) };
-    let (names, full_reason) = walk(kept, limits.max_nodes, &mut sink);
+    let tree = Tree::with_capacity(kept.len());
+    let mut sink = TreeSink { html: kept.as_bytes(), tree, open: Vec::with_capacity(64), budget };
+    let (names, full_reason) = walk(kept, limits.max_nodes, &mut sink, budget);
     sink.tree.names = names;
     (sink.tree, full_reason.or(cut_reason))
 }
@@ -88,15 +105,21 @@ struct TreeSink<'a> {
     tree: Tree,
     /// The open elements, innermost last.
     open: Vec<NodeId>,
+    budget: &'a PageBudget,
 }
 
 impl TreeSink<'_> {
+    /// Charges the memory of a node. If it is refused, the node is the last one: the budget ends the walk.
+    fn hold_node(&self) {
+        let _is_last = !self.budget.hold(size_of::<Node>());
+    }
+
     /// Stores the attributes of a tag. Returns the index of the first one and their number.
     fn push_attributes(&mut self, tag: Option<&Tag<'_>>) -> (u32, u16) {
         let first = self.tree.attributes.len();
         for (name, value) in tag.into_iter().flat_map(|tag| tag.attributes()) {
             let Some(name_at) = position(self.html, name) else { continue };
-            if self.tree.attributes.len() - first >= MAX_ATTRIBUTES {
+            if self.tree.attributes.len() - first >= MAX_ATTRIBUTES || !self.budget.hold(size_of::<Attribute>()) {
                 break;
             }
             // An empty value need not be a part of the page.
@@ -113,6 +136,7 @@ impl TreeSink<'_> {
 impl NodeSink for TreeSink<'_> {
     fn open(&mut self, _node: NodeId, name: Name, tag: Option<&Tag<'_>>, _names: &CustomNames) {
         let attributes = self.push_attributes(tag);
+        self.hold_node();
         let parent = self.open.last().copied().unwrap_or(0);
         self.open.push(self.tree.append(parent, Node::element(name, attributes)));
     }
@@ -128,6 +152,7 @@ impl NodeSink for TreeSink<'_> {
             last.end = end as u32;
             return;
         }
+        self.hold_node();
         let parent = self.open.last().copied().unwrap_or(0);
         self.tree.append(parent, Node::text(start as u32, end as u32));
     }
@@ -166,6 +191,7 @@ struct OpenElement {
 struct Builder<'a, S> {
     html: &'a [u8],
     sink: &'a mut S,
+    budget: &'a PageBudget,
     names: CustomNames,
     /// The open elements, innermost last.
     open: Vec<OpenElement>,
@@ -204,11 +230,12 @@ impl<S: NodeSink> Builder<'_, S> {
 
     /// Whether the rest of the page is skipped.
     fn is_ended(&self) -> bool {
-        self.is_full || self.sink.is_done()
+        self.is_full || self.budget.is_used_up() || self.sink.is_done()
     }
 
     /// The number of a new node.
     fn next_node(&mut self) -> NodeId {
+        self.is_full |= !self.budget.visit();
         self.text_end = None;
         self.nodes += 1;
         self.nodes - 1
@@ -264,6 +291,9 @@ impl<S: NodeSink> Builder<'_, S> {
     /// The depth of the innermost open element that matches `wanted`, unless an element inside it matches `stop`.
     fn find_open(&self, wanted: impl Fn(Name) -> bool, stop: impl Fn(Name) -> bool) -> Option<usize> {
         for (depth, element) in self.open.iter().enumerate().rev() {
+            if !self.budget.spend(1) {
+                return None;
+            }
             if wanted(element.name) && !element.is_foreign {
                 return Some(depth);
             }
@@ -533,6 +563,9 @@ impl<S: NodeSink> TokenHandler for Builder<'_, S> {
         } else {
             let mut found = None;
             for (depth, element) in self.open.iter().enumerate().rev() {
+                if !self.budget.spend(1) {
+                    break;
+                }
                 if element.name == name {
                     found = Some(depth);
                     break;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
 use argiope_core::page::url::{MAX_URL_LEN, Url};
+use argiope_core::page_budget::PageBudget;
 use encoding_rs::{Encoding, UTF_8};
 
 pub(crate) mod build;
@@ -12,6 +13,7 @@ pub(crate) mod names;
 mod serialize;
 
 use crate::select::{SelectError, Selector};
+pub use build::USED_UP;
 use names::{CustomNames, Name};
 pub(crate) use serialize::{breaks_words, is_hidden, push_collapsed};
 
@@ -165,13 +167,15 @@ pub struct Document {
 impl Document {
     /// Parses a page with the default limits.
     pub fn parse(html: impl Into<Box<str>>) -> Self {
-        Self::parse_within(html, &ParseLimits::default())
+        let html = html.into();
+        let budget = PageBudget::for_page(html.len());
+        Self::parse_within(html, &ParseLimits::default(), &budget)
     }
 
-    /// Parses a page, up to `limits`.
-    pub fn parse_within(html: impl Into<Box<str>>, limits: &ParseLimits) -> Self {
+    /// Parses a page, up to `limits`, with a budget that other work on the page shares.
+    pub fn parse_within(html: impl Into<Box<str>>, limits: &ParseLimits, budget: &PageBudget) -> Self {
         let html = html.into();
-        let (tree, truncated) = build::build(&html, limits);
+        let (tree, truncated) = build::build(&html, limits, budget);
         Self { html, tree, truncated, base: None, encoding: UTF_8 }
     }
 
@@ -218,12 +222,12 @@ impl Document {
 
     /// The first element that `selector` matches.
     pub fn first(&self, selector: &Selector) -> Option<Element<'_>> {
-        selector.matches_of(self).next()
+        selector.matches_of(self, &self.budget()).next()
     }
 
     /// All elements that `selector` matches, in the order of the page.
     pub fn all(&self, selector: &Selector) -> Vec<Element<'_>> {
-        selector.matches_of(self).collect()
+        selector.matches_of(self, &self.budget()).collect()
     }
 
     /// All elements that the selector in `css` matches.
@@ -237,14 +241,30 @@ impl Document {
 
     /// The content of `title`, with white space collapsed.
     pub fn title(&self) -> Option<String> {
-        let title =
-            self.elements().find(|element| element.name_id() == names::TITLE && !element.is_within(names::SVG))?;
+        // The end of the SVG images so far. Their titles are not that of the page.
+        let mut image_end = 0;
+        let title = self.elements().find(|element| {
+            if element.name_id() == names::SVG {
+                image_end = element.end().max(image_end);
+            }
+            element.name_id() == names::TITLE && element.node >= image_end
+        })?;
         Some(title.text()).filter(|text| !text.is_empty())
     }
 
     /// Resolves a reference of the page. `None` unless the result is an http or https URL.
     pub fn resolve(&self, reference: &str) -> Option<Url> {
         self.base.as_ref()?.join_in_charset(reference.trim(), Some(self.encoding.name())).ok()
+    }
+
+    /// The number of bytes of the page.
+    pub(crate) fn html_len(&self) -> usize {
+        self.html.len()
+    }
+
+    /// The budget of one call that reads this page, where the caller has none.
+    pub(crate) fn budget(&self) -> PageBudget {
+        PageBudget::for_page(self.html.len())
     }
 
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
@@ -337,6 +357,15 @@ impl<'a> Element<'a> {
         self.document.tree.attributes.get(first..first + usize::from(node.attributes)).unwrap_or(&[])
     }
 
+    /// The bytes of the attributes, or of the text of a text node.
+    pub(crate) fn source_len(&self) -> usize {
+        let length = |attribute: &Attribute| usize::from(attribute.name.1) + attribute.value.1 as usize;
+        match self.document.node(self.node) {
+            Some(node) if node.name == TEXT => self.document.raw_text(node).len(),
+            _ => self.raw_attributes().iter().map(length).sum(),
+        }
+    }
+
     /// A part of the page by position and length.
     fn slice(&self, (start, length): (u32, u32)) -> &'a str {
         let start = start as usize;
@@ -375,7 +404,12 @@ impl<'a> Element<'a> {
 
     /// The visible text: white space is collapsed, blocks are separated by a space, scripts and styles are omitted.
     pub fn text(&self) -> String {
-        serialize::text(*self)
+        serialize::text(*self, usize::MAX, &PageBudget::unlimited())
+    }
+
+    /// The first `max_bytes` of the visible text, or a few more. Shorter if the budget is used up.
+    pub(crate) fn text_within(&self, max_bytes: usize, budget: &PageBudget) -> String {
+        serialize::text(*self, max_bytes, budget)
     }
 
     /// All text in the element as it is in the page: white space is kept, and so are scripts and styles.
@@ -386,7 +420,12 @@ impl<'a> Element<'a> {
 
     /// The element as HTML.
     pub fn html(&self) -> String {
-        serialize::html(*self)
+        serialize::html(*self, usize::MAX, &PageBudget::unlimited())
+    }
+
+    /// The first `max_bytes` of the HTML, or some more. Shorter if the budget is used up.
+    pub(crate) fn html_within(&self, max_bytes: usize, budget: &PageBudget) -> String {
+        serialize::html(*self, max_bytes, budget)
     }
 
     /// The text as it is in the page, for raw elements such as `script`.
@@ -405,7 +444,7 @@ impl<'a> Element<'a> {
     }
 
     /// The child elements.
-    pub fn children(&self) -> impl Iterator<Item = Element<'a>> {
+    pub fn children(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
         let document = self.document;
         self.children_nodes().map(move |node| Element { document, node }).filter(|element| element.name_id() != TEXT)
     }
@@ -447,19 +486,14 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// Whether an ancestor has this name.
-    pub(crate) fn is_within(&self, name: Name) -> bool {
-        std::iter::successors(self.parent(), Element::parent).any(|element| element.name_id() == name)
-    }
-
     /// The first descendant that `selector` matches.
     pub fn first(&self, selector: &Selector) -> Option<Element<'a>> {
-        selector.matches_within(*self).next()
+        selector.matches_within(*self, &self.document.budget()).next()
     }
 
     /// All descendants that `selector` matches.
     pub fn all(&self, selector: &Selector) -> Vec<Element<'a>> {
-        selector.matches_within(*self).collect()
+        selector.matches_within(*self, &self.document.budget()).collect()
     }
 
     /// All descendants that the selector in `css` matches.

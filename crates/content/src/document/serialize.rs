@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use argiope_core::page_budget::PageBudget;
+
 use super::names::{self, Name, RAW};
 use super::{Element, TEXT};
 
@@ -35,20 +37,23 @@ pub(crate) fn push_collapsed(out: &mut String, text: &str) {
     }
 }
 
-pub(super) fn text(element: Element<'_>) -> String {
+pub(super) fn text(element: Element<'_>, max_bytes: usize, budget: &PageBudget) -> String {
     let document = element.document;
     let mut out = String::new();
     let (mut id, end) = (element.node + 1, element.end());
     // The ends of the open elements that separate words.
     let mut block_ends: Vec<u32> = Vec::new();
-    while id < end {
-        let Some(node) = document.node(id) else { break };
+    while id < end && out.len() <= max_bytes {
+        let Some(node) = document.node(id).filter(|_| budget.visit()) else { break };
         while block_ends.last().is_some_and(|&block| block <= id) {
             block_ends.pop();
             push_collapsed(&mut out, " ");
         }
         id += 1;
         if node.name == TEXT {
+            if !budget.spend(document.raw_text(node).len()) {
+                break;
+            }
             push_collapsed(&mut out, &document.text_of(node));
         } else if is_hidden(node.name) {
             id = node.end.max(id);
@@ -89,14 +94,17 @@ fn escape(text: &str, is_attribute: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-pub(super) fn html(element: Element<'_>) -> String {
+pub(super) fn html(element: Element<'_>, max_bytes: usize, budget: &PageBudget) -> String {
     let document = element.document;
     let mut out = String::new();
     // The end and the name of each open element.
     let mut open: Vec<(u32, Name)> = Vec::new();
     let (mut id, end) = (element.node, element.end());
-    while id < end {
+    while id < end && out.len() <= max_bytes {
         let Some(node) = document.node(id) else { break };
+        if !budget.visit() || !budget.spend(document.element(id).source_len()) {
+            break;
+        }
         while let Some(&(element_end, name)) = open.last()
             && element_end <= id
         {

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use argiope_core::page::reader::FieldCount;
 use argiope_core::page::url::Url;
+use argiope_core::page_budget::PageBudget;
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ mod stream;
 mod stream_tests;
 mod values;
 
-use crate::document::Document;
+use crate::document::{Document, ParseLimits};
 use crate::select::Selector;
 use crate::structured::DataPath;
 use coerce::Coercion;
@@ -32,7 +33,8 @@ use stream::StreamPlan;
 /// let rules = Extraction::from_rules(["title=h1", "tags[]=.tag", "next=a[rel=next]@href"]).unwrap();
 /// let page = Document::parse("<h1>Orb weavers</h1><i class=tag>web</i><i class=tag>silk</i><a rel=next href=/2>2</a>")
 ///     .with_base("https://example.com/").unwrap();
-/// let data = rules.apply(&page, "https://example.com/", &mut rules.tally()).data;
+/// let budget = argiope_core::page_budget::PageBudget::for_page(1000);
+/// let data = rules.apply(&page, "https://example.com/", &budget, &mut rules.tally()).data;
 /// assert_eq!(serde_json::Value::Object(data), serde_json::json!({
 ///     "title": "Orb weavers", "tags": ["web", "silk"], "next": "https://example.com/2",
 /// }));
@@ -235,27 +237,37 @@ impl Extraction {
         self.urls.accepts(url) && self.fields.iter().any(|field| field.urls.accepts(url))
     }
 
-    /// Extracts the fields of a page, and counts them in `tally`, which must belong to the same rules.
-    pub fn apply(&self, page: &Document, url: &str, tally: &mut Tally) -> Extracted {
+    /// Extracts the fields of a page within a budget that other work on the page shares, and counts them in `tally`,
+    /// which must belong to the same rules.
+    pub fn apply(&self, page: &Document, url: &str, budget: &PageBudget, tally: &mut Tally) -> Extracted {
         if !self.urls.accepts(url) {
             return Extracted::default();
         }
-        values::read_fields(&mut values::TreeFinder::new(page), &self.fields, url, tally)
+        values::read_fields(&mut values::TreeFinder::new(page, budget), &self.fields, url, tally)
     }
 
     /// Extracts the fields of a page that is not parsed yet. The result is that of [`Extraction::apply`] for the parsed
     /// page. A tree is built only if the rules or the page need one. The rules need one for `@html`, microdata,
     /// selectors that look ahead, such as `:has()`, and very many fields. `charset` is that of the page, in which the
     /// queries of its links are encoded.
-    pub fn read(&self, html: &str, url: &Url, charset: Option<&str>, tally: &mut Tally) -> Extracted {
+    pub fn read(
+        &self,
+        html: &str,
+        (url, charset): (&Url, Option<&str>),
+        budget: &PageBudget,
+        tally: &mut Tally,
+    ) -> Extracted {
         if !self.urls.accepts(url.as_str()) {
             return Extracted::default();
         }
         let plan = self.plan.get_or_init(|| StreamPlan::of(&self.fields));
         let applies = |field: &Field| field.urls.accepts(url.as_str());
-        match plan.as_ref().and_then(|plan| plan.read(&self.fields, applies, html, (url, charset))) {
+        match plan.as_ref().and_then(|plan| plan.read(&self.fields, applies, html, (url, charset), budget)) {
             Some(mut finder) => values::read_fields(&mut finder, &self.fields, url.as_str(), tally),
-            None => self.apply(&Document::parse(html).with_charset(charset).with_url(url), url.as_str(), tally),
+            None => {
+                let page = Document::parse_within(html, &ParseLimits::default(), budget);
+                self.apply(&page.with_charset(charset).with_url(url), url.as_str(), budget, tally)
+            }
         }
     }
 }

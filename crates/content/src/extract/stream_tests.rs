@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use argiope_core::page::url::Url;
+use argiope_core::page_budget::PageBudget;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -18,11 +19,12 @@ fn run_both(rules: &Extraction, html: &str) -> Option<[(Extracted, Tally); 2]> {
     let url = Url::parse(URL).expect("an address");
     let applies = |field: &Field| field.urls.accepts(URL);
     let plan = StreamPlan::of(&rules.fields)?;
-    let mut finder = plan.read(&rules.fields, applies, html, (&url, None))?;
+    let budget = PageBudget::unlimited();
+    let mut finder = plan.read(&rules.fields, applies, html, (&url, None), &budget)?;
     let [mut streamed, mut with_tree] = [rules.tally(), rules.tally()];
     let first = read_fields(&mut finder, &rules.fields, URL, &mut streamed);
     let page = Document::parse(html).with_url(&url);
-    let second = read_fields(&mut TreeFinder::new(&page), &rules.fields, URL, &mut with_tree);
+    let second = read_fields(&mut TreeFinder::new(&page, &budget), &rules.fields, URL, &mut with_tree);
     Some([(first, streamed), (second, with_tree)])
 }
 
@@ -269,7 +271,7 @@ fn pages_with_late_attributes_or_deeply_nested_matches_need_the_tree() {
     assert!(run_both(&rules, "<p>a</p><body class=late>").is_none());
     assert!(run_both(&rules, &"<div>x".repeat(100)).is_none(), "a hundred open texts");
     let url = Url::parse(URL).expect("an address");
-    let data = rules.read("<p>a</p><body class=late>", &url, None, &mut rules.tally()).data;
+    let data = rules.read("<p>a</p><body class=late>", (&url, None), &PageBudget::unlimited(), &mut rules.tally()).data;
     assert_eq!(data.get("p"), Some(&serde_json::json!(["a"])));
 }
 

@@ -2,12 +2,15 @@
 
 use std::cell::OnceCell;
 
+use argiope_core::page_budget::{PageBudget, REGEX};
 use serde_json::{Map, Value};
 
 use super::coerce::Coercion;
 use super::{Extracted, Field, Source, Take, Tally};
+use crate::document::build::USED_UP;
 use crate::document::{Document, Element};
-use crate::select::{Selector, Steps};
+use crate::select::Selector;
+use crate::structured::memory_of;
 
 /// Maximum number of matches of one rule.
 pub(super) const MAX_MATCHES: usize = 10_000;
@@ -37,11 +40,12 @@ const URL_ATTRIBUTES: &[&str] = &[
 ];
 
 /// Converts texts to the values of fields, within the limits of a page.
-pub(super) struct ValueReader {
+pub(super) struct ValueReader<'a> {
+    budget: &'a PageBudget,
     /// Bytes of values that may still be kept.
     left: usize,
-    /// The first limit that was reached.
-    pub(super) limited: Option<&'static str>,
+    /// The first limit on values that was reached.
+    limited: Option<&'static str>,
 }
 
 /// The result of one field on a page or in an item.
@@ -148,19 +152,18 @@ pub(super) fn rows<T>(
 /// Finds texts in the tree.
 pub(super) struct TreeFinder<'a> {
     page: &'a Document,
-    /// The budget of all selectors. It is lent to the iterator over the matches of each selector.
-    steps: Steps,
-    values: ValueReader,
+    budget: &'a PageBudget,
+    values: ValueReader<'a>,
     json_ld: OnceCell<Vec<Value>>,
     microdata: OnceCell<Vec<Value>>,
 }
 
 impl<'a> TreeFinder<'a> {
-    pub(super) fn new(page: &'a Document) -> Self {
+    pub(super) fn new(page: &'a Document, budget: &'a PageBudget) -> Self {
         Self {
             page,
-            steps: Steps::default(),
-            values: ValueReader::new(page.truncated()),
+            budget,
+            values: ValueReader::new(page.truncated(), budget),
             json_ld: OnceCell::new(),
             microdata: OnceCell::new(),
         }
@@ -168,7 +171,7 @@ impl<'a> TreeFinder<'a> {
 
     /// The value of a field in the page, or in an item.
     fn read(&mut self, field: &Field, item: Option<Element<'a>>, seen: &mut [InnerResult]) -> FieldValue {
-        let page = self.page;
+        let (page, budget) = (self.page, self.budget);
         match &field.source {
             Source::Items(selector, inner) => {
                 let max_items = if field.many { MAX_MATCHES } else { 1 };
@@ -179,19 +182,17 @@ impl<'a> TreeFinder<'a> {
             }
             Source::Css(selector, take) => {
                 let Some(selector) = selector else {
-                    let text = take_text(item.unwrap_or(page.root()), take);
+                    let text = take_text(item.unwrap_or(page.root()), take, budget);
                     return self.values.collect(field, text.into_iter());
                 };
-                let mut matches = match item {
-                    None => selector.matches_of(page),
-                    Some(item) => selector.matches_within(item),
+                let matches = match item {
+                    None => selector.matches_of(page, budget),
+                    Some(item) => selector.matches_within(item, budget),
                 };
-                matches.swap_steps(&mut self.steps);
                 let mut count = 0;
                 let limit = match_limit(field, take);
-                let texts = matches.by_ref().take(limit).inspect(|_| count += 1);
-                let found = self.values.collect(field, texts.filter_map(|element| take_text(element, take)));
-                matches.swap_steps(&mut self.steps);
+                let texts = matches.take(limit).inspect(|_| count += 1);
+                let found = self.values.collect(field, texts.filter_map(|element| take_text(element, take, budget)));
                 if count == MAX_MATCHES {
                     self.values.limit(TOO_MANY_MATCHES);
                 }
@@ -199,25 +200,21 @@ impl<'a> TreeFinder<'a> {
             }
             Source::Meta(name) => self.values.collect(field, page.metas(name)),
             Source::JsonLd(path) => {
-                let found = path.find(self.json_ld.get_or_init(|| page.json_ld()));
-                self.values.collect_data(field, data_values(found))
+                let found = path.find(self.json_ld.get_or_init(|| page.json_ld_within(budget)));
+                self.values.collect_data(field, found)
             }
             Source::Microdata(path) => {
-                let found = path.find(self.microdata.get_or_init(|| page.microdata()));
-                self.values.collect_data(field, data_values(found))
+                let found = path.find(self.microdata.get_or_init(|| page.microdata_within(budget)));
+                self.values.collect_data(field, found)
             }
         }
     }
 
     fn find(&mut self, selector: &Selector, item: Option<Element<'a>>, max_matches: usize) -> Vec<Element<'a>> {
-        let mut matches = match item {
-            None => selector.matches_of(self.page),
-            Some(item) => selector.matches_within(item),
-        };
-        matches.swap_steps(&mut self.steps);
-        let found = matches.by_ref().take(max_matches).collect();
-        matches.swap_steps(&mut self.steps);
-        found
+        match item {
+            None => selector.matches_of(self.page, self.budget).take(max_matches).collect(),
+            Some(item) => selector.matches_within(item, self.budget).take(max_matches).collect(),
+        }
     }
 }
 
@@ -227,8 +224,7 @@ impl TextFinder for TreeFinder<'_> {
     }
 
     fn limited(&self) -> Option<&'static str> {
-        let steps_reason = self.steps.is_exhausted().then_some("the selectors cost too much on this page");
-        self.values.limited.or(steps_reason)
+        self.values.limited()
     }
 }
 
@@ -239,9 +235,14 @@ pub(super) fn match_limit(field: &Field, take: &Take) -> usize {
     if is_first_enough { 1 } else { MAX_MATCHES }
 }
 
-impl ValueReader {
-    pub(super) fn new(limited: Option<&'static str>) -> Self {
-        Self { left: MAX_DATA, limited }
+impl<'a> ValueReader<'a> {
+    pub(super) fn new(limited: Option<&'static str>, budget: &'a PageBudget) -> Self {
+        Self { budget, left: MAX_DATA, limited }
+    }
+
+    /// The first limit that was reached.
+    pub(super) fn limited(&self) -> Option<&'static str> {
+        self.limited.or(self.budget.is_used_up().then_some(USED_UP))
     }
 
     /// Records a limit that was reached. Only the first one is reported.
@@ -251,14 +252,15 @@ impl ValueReader {
 
     /// Whether no further value is kept.
     pub(super) fn is_full(&self) -> bool {
-        self.left == 0
+        self.left == 0 || self.budget.is_used_up()
     }
 
     /// The value of a field from values of structured data. They keep their type unless the rule sets one.
-    pub(super) fn collect_data(&mut self, field: &Field, values: Vec<Value>) -> FieldValue {
+    pub(super) fn collect_data(&mut self, field: &Field, found: Vec<&Value>) -> FieldValue {
+        let found = found.into_iter().filter(|value| !value.is_null()).take(MAX_MATCHES);
         if !accepts_any_text(field) {
-            let texts = values.into_iter().filter_map(|value| match value {
-                Value::String(text) => Some(text),
+            let texts = found.filter_map(|value| match value {
+                Value::String(text) => Some(text.clone()),
                 Value::Number(number) => Some(number.to_string()),
                 Value::Bool(truth) => Some(truth.to_string()),
                 _ => None,
@@ -266,16 +268,11 @@ impl ValueReader {
             return self.collect(field, texts);
         }
         let mut kept = Vec::new();
-        for value in values {
-            let size = match &value {
-                Value::String(text) => text.len(),
-                Value::Array(_) | Value::Object(_) => value.to_string().len(),
-                _ => size_of::<f64>(),
-            };
-            if !self.charge(size) {
+        for value in found {
+            if !memory_of(value, self.budget).is_some_and(|memory| self.charge(memory)) {
                 break;
             }
-            kept.push(value);
+            kept.push(value.clone());
             if !field.many {
                 break;
             }
@@ -290,7 +287,7 @@ impl ValueReader {
         for text in texts {
             let text = truncate(text);
             let length = text.len();
-            let Some(value) = to_value(field, text) else {
+            let Some(value) = to_value(field, text, self.budget) else {
                 has_unusable = true;
                 continue;
             };
@@ -307,6 +304,9 @@ impl ValueReader {
 
     /// Charges bytes to the limit of the page. Returns whether they fit.
     fn charge(&mut self, bytes: usize) -> bool {
+        if !self.budget.hold(bytes) {
+            return false;
+        }
         let fits = bytes <= self.left;
         self.left = self.left.saturating_sub(bytes);
         if !fits {
@@ -332,11 +332,12 @@ fn to_field_value(field: &Field, mut values: Vec<Value>, has_unusable: bool) -> 
 }
 
 /// The text that a rule takes from an element; `None` if the attribute is missing.
-fn take_text(element: Element<'_>, take: &Take) -> Option<String> {
+fn take_text(element: Element<'_>, take: &Take, budget: &PageBudget) -> Option<String> {
     match take {
-        Take::Text => Some(element.text()),
-        Take::Html => Some(element.html()),
+        Take::Text => Some(element.text_within(MAX_VALUE, budget)),
+        Take::Html => Some(element.html_within(MAX_VALUE, budget)),
         Take::Attribute(name) => {
+            budget.spend(element.source_len()).then_some(())?;
             let value = element.attribute(name)?;
             let absolute = is_url_attribute(name).then(|| element.url(name)).flatten();
             Some(absolute.unwrap_or_else(|| value.trim().to_owned()))
@@ -362,10 +363,12 @@ fn truncate(mut text: String) -> String {
 }
 
 /// The value of a text after the regular expression and the coercion; `None` if it does not match or is empty.
-pub(super) fn to_value(field: &Field, text: String) -> Option<Value> {
+pub(super) fn to_value(field: &Field, text: String, budget: &PageBudget) -> Option<Value> {
     if accepts_any_text(field) {
         return if text.trim().is_empty() { None } else { Some(Value::String(text)) };
     }
+    let steps = if field.regex.is_some() { REGEX } else { 1 };
+    budget.spend(text.len() * steps).then_some(())?;
     let text = match &field.regex {
         None => text.as_str(),
         Some(regex) => {
@@ -374,9 +377,4 @@ pub(super) fn to_value(field: &Field, text: String) -> Option<Value> {
         }
     };
     if text.trim().is_empty() { None } else { field.coercion.apply(text) }
-}
-
-/// The found values without nulls, up to the limit.
-pub(super) fn data_values(found: Vec<&Value>) -> Vec<Value> {
-    found.into_iter().filter(|value| !value.is_null()).take(MAX_MATCHES).cloned().collect()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use argiope_core::page_budget::PageBudget;
 use regex::Regex;
 
 use super::measure::Measure;
@@ -9,8 +10,6 @@ use crate::document::{Document, Element, names};
 
 /// How many characters of an attribute are read.
 const MAX_ATTRIBUTE_CHARS: usize = 400;
-/// How many elements within an element are searched for one that declares itself as the content.
-const MAX_SEARCHED: usize = 2000;
 
 /// Words in classes and ids that indicate boilerplate.
 static BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
@@ -189,8 +188,11 @@ fn is_boilerplate_role(element: Element<'_>) -> bool {
 
 /// Sets the flag in `removed` of each boilerplate element. The flags of its descendants are not set. Boilerplate is
 /// detected by element name, by role and by whether the element is hidden; with `by_class` also by class and id.
-pub(super) fn mark(page: &Document, by_class: bool, removed: &mut [bool]) {
-    let measure = Measure::of(page, &[]);
+pub(super) fn mark(page: &Document, by_class: bool, removed: &mut [bool], budget: &PageBudget) {
+    let measure = Measure::of(page, &[], budget);
+    let mut declared = DeclaredContent { page, next: Vec::new() };
+    // The end of the `article` and `main` elements so far.
+    let mut content_end = 0;
     let all = measure.text(page.root()).max(1);
     let mut next = 1u32;
     let count = page.len() as u32;
@@ -199,18 +201,65 @@ pub(super) fn mark(page: &Document, by_class: bool, removed: &mut [bool]) {
         next += 1;
         let element = page.element(id);
         let name = element.name_id();
+        if !budget.visit() || !budget.spend(element.source_len() * 2) {
+            break;
+        }
         if name == crate::document::TEXT || matches!(name, names::HTML | names::BODY) {
             continue;
         }
-        let is_boilerplate =
-            looks_like_boilerplate(element, name, by_class) && !(by_class && holds_content(element, &measure, all));
-        if is_noise(element, name) || is_boilerplate {
+        if matches!(name, names::ARTICLE | names::MAIN) {
+            content_end = element.end().max(content_end);
+        }
+        // The header of an article contains its headline. The header of a page contains navigation.
+        let looks_like_boilerplate = match name {
+            names::HEADER => id >= content_end,
+            _ => looks_like_boilerplate(element, name, by_class),
+        };
+        let is_boilerplate = looks_like_boilerplate
+            && !(by_class && holds_content(element, &measure, all, |element| declared.is_within(element, budget)));
+        if is_noise(element, name, budget) || is_boilerplate {
             if let Some(mark) = removed.get_mut(id as usize) {
                 *mark = true;
             }
             next = element.end().max(next);
         }
     }
+    budget.release(measure.memory());
+}
+
+/// The elements that declare themselves as the content. They are searched for when the first question is asked.
+struct DeclaredContent<'a> {
+    page: &'a Document,
+    /// For each node, the first such element from it on.
+    next: Vec<u32>,
+}
+
+impl DeclaredContent<'_> {
+    /// Whether there is one within an element.
+    fn is_within(&mut self, element: Element<'_>, budget: &PageBudget) -> bool {
+        if self.next.is_empty() && budget.hold(self.page.len() * size_of::<u32>()) {
+            self.next = vec![u32::MAX; self.page.len()];
+            let mut nearest = u32::MAX;
+            for (id, next) in self.next.iter_mut().enumerate().rev() {
+                let inner = self.page.element(id as u32);
+                if !budget.visit() || !budget.spend(inner.source_len() * 2) {
+                    break;
+                }
+                if inner.name_id() != crate::document::TEXT && declares_content(inner) {
+                    nearest = id as u32;
+                }
+                *next = nearest;
+            }
+        }
+        self.next.get(element.node as usize + 1).is_some_and(|&next| next < element.end())
+    }
+}
+
+/// Whether an element declares itself as the content.
+fn declares_content(inner: Element<'_>) -> bool {
+    matches!(inner.name_id(), names::MAIN)
+        || inner.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"))
+        || (matches!(inner.name_id(), names::DIV | names::SECTION) && indicates_content(words_of(inner).trim()))
 }
 
 /// Words that indicate boilerplate even if the element is long.
@@ -221,7 +270,12 @@ static LONG_BOILERPLATE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Whether an element that looks like boilerplate contains the content: a large part of the text of the page (`all`
 /// characters), or an element that declares itself as the content. Some sites give boilerplate names to wrappers.
-fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
+fn holds_content(
+    element: Element<'_>,
+    measure: &Measure,
+    all: u32,
+    has_declared_content: impl FnOnce(Element<'_>) -> bool,
+) -> bool {
     let text = measure.text(element);
     if text * 2 >= all {
         return true;
@@ -229,19 +283,14 @@ fn holds_content(element: Element<'_>, measure: &Measure, all: u32) -> bool {
     if text < 250 || measure.link_density(element) > 0.3 {
         return false;
     }
-    let is_declared_content = |inner: Element<'_>| {
-        matches!(inner.name_id(), names::MAIN)
-            || inner.raw_attribute("itemprop").is_some_and(|property| property.contains("articleBody"))
-            || (matches!(inner.name_id(), names::DIV | names::SECTION) && indicates_content(words_of(inner).trim()))
-    };
-    if element.descendants().take(MAX_SEARCHED).any(is_declared_content) {
+    if has_declared_content(element) {
         return true;
     }
     text * 4 >= all && !LONG_BOILERPLATE.is_match(words_of(element).trim())
 }
 
 /// Whether an element never contains content, because of its name or because it is hidden.
-fn is_noise(element: Element<'_>, name: names::Name) -> bool {
+fn is_noise(element: Element<'_>, name: names::Name, budget: &PageBudget) -> bool {
     match name {
         names::HEAD_ELEMENT
         | names::SCRIPT
@@ -256,6 +305,7 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
             // Figures may contain listings and tables, which are content. Figures with only images are not.
             !element
                 .descendants()
+                .take_while(|_| budget.visit())
                 .any(|inner| matches!(inner.name_id(), names::PRE | names::TABLE | names::BLOCKQUOTE | names::CODE))
         }
         _ => is_hidden(element),
@@ -266,10 +316,6 @@ fn is_noise(element: Element<'_>, name: names::Name) -> bool {
 fn looks_like_boilerplate(element: Element<'_>, name: names::Name, by_class: bool) -> bool {
     match name {
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
-        names::HEADER => {
-            // The header of an article contains its headline. The header of a page contains navigation.
-            return !element.is_within(names::ARTICLE) && !element.is_within(names::MAIN);
-        }
         names::P | names::PRE | names::CODE | names::TD | names::TH | names::TR | names::ARTICLE | names::MAIN => {
             return false;
         }

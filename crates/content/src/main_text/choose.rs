@@ -1,5 +1,7 @@
 //! Chooses the elements with the main content.
 
+use argiope_core::page_budget::PageBudget;
+
 use super::boilerplate::{indicates_content, words_of};
 use super::measure::Measure;
 use crate::document::{Document, Element, TEXT, names};
@@ -13,46 +15,60 @@ const MIN_ARTICLE: u32 = 200;
 
 /// The nodes of the elements with the main content, in the order of the page. Also flags blocks of links and lists of
 /// teasers within them in `removed`.
-pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool]) -> Vec<u32> {
+pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool], budget: &PageBudget) -> Vec<u32> {
     let body = page.root().children().find(|element| element.name_id() == names::BODY).unwrap_or(page.root());
     let all = measure.text(body); // the number of characters of the page
-    if let Some(article) = declared_article(page, measure, removed, all) {
-        prune(article, measure, removed);
+    if let Some(article) = declared_article(page, measure, removed, (all, budget)) {
+        prune(article, measure, removed, budget);
         return vec![article.node];
     }
-    let roots = best_scored(body, measure, removed);
+    let roots = best_scored(body, measure, removed, budget);
     let found: u32 = roots.iter().map(|&root| measure.text(page.element(root))).sum();
     let commas: u32 = roots.iter().map(|&root| measure.commas(page.element(root))).sum();
     // Text with commas, at least a tenth of the page; or any text that is at least two fifths of the page.
     let is_article = found >= 500 && commas >= 4 && found * 10 >= all;
     if is_article || (found >= MIN_ARTICLE && found * 5 >= all * 2) {
         for &root in &roots {
-            prune(page.element(root), measure, removed);
+            prune(page.element(root), measure, removed, budget);
         }
         return roots;
     }
     // The page is an index or a shop: keep everything except boilerplate.
-    let main = page.root().descendants().find(|element| {
+    let main = not_removed(page, removed).take_while(|element| budget.spend(element.source_len())).find(|element| {
         let is_main =
             element.name_id() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
-        is_main && !is_removed(*element, removed) && measure.text(*element) * 3 >= all
+        is_main && measure.text(*element) * 3 >= all
     });
     vec![main.unwrap_or(body).node]
 }
 
-/// Whether the element or one of its ancestors is flagged.
-fn is_removed(element: Element<'_>, removed: &[bool]) -> bool {
-    std::iter::successors(Some(element), Element::parent)
-        .any(|element| removed.get(element.node as usize) == Some(&true))
+/// The elements within the root of which neither they nor an ancestor is flagged.
+fn not_removed<'a>(page: &'a Document, removed: &[bool]) -> impl Iterator<Item = Element<'a>> {
+    // The end of the flagged elements so far.
+    let mut removed_end = 0;
+    page.root().descendants().filter(move |element| {
+        if removed.get(element.node as usize) == Some(&true) {
+            removed_end = element.end().max(removed_end);
+        }
+        element.node >= removed_end
+    })
 }
 
 /// The element that the page declares as its article, by its name, class or `itemprop`. It must have a large share of
 /// the text of the page, which has `all` characters.
-fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool], all: u32) -> Option<Element<'a>> {
+fn declared_article<'a>(
+    page: &'a Document,
+    measure: &Measure,
+    removed: &[bool],
+    (all, budget): (u32, &PageBudget),
+) -> Option<Element<'a>> {
     let mut best: Option<(u32, Element<'a>)> = None;
     let mut articles: Vec<Element<'a>> = Vec::new();
     let mut candidates: Vec<Element<'a>> = Vec::new();
-    for element in page.root().descendants() {
+    for element in not_removed(page, removed) {
+        if !budget.visit() || !budget.spend(element.source_len() * 2) {
+            break;
+        }
         let property = element.attribute("itemprop");
         let is_article_body =
             property.is_some_and(|property| property.split_ascii_whitespace().any(|name| name == "articleBody"));
@@ -61,7 +77,7 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
         if element.name_id() == names::ARTICLE {
             articles.push(element);
         }
-        if !(is_article_body || has_content_name) || is_removed(element, removed) {
+        if !(is_article_body || has_content_name) {
             continue;
         }
         let text = measure.text(element);
@@ -89,12 +105,14 @@ fn declared_article<'a>(page: &'a Document, measure: &Measure, removed: &[bool],
             return Some(element);
         }
     }
-    articles.retain(|article| !is_removed(*article, removed));
-    let outer: Vec<Element<'a>> = articles
-        .iter()
-        .filter(|article| !articles.iter().any(|other| other.node < article.node && article.node < other.end()))
-        .copied()
-        .collect();
+    // The articles that are not within another one, which ends at or before `outer_end`.
+    let mut outer_end = 0;
+    articles.retain(|article| {
+        let is_outer = article.node >= outer_end;
+        outer_end = article.end().max(outer_end);
+        is_outer
+    });
+    let outer = articles;
     let largest = outer.iter().max_by_key(|article| measure.text(**article))?;
     let text = measure.text(*largest);
     // The only article needs a third of the text of the page, one of several articles needs half of it.
@@ -136,11 +154,14 @@ fn starting_score(element: Element<'_>) -> f32 {
 /// Finds the content by score, like Mozilla's Readability. Every paragraph adds points to the elements around it. The
 /// content is the element with the best score, together with those of its siblings that have a good score or are
 /// paragraphs of text.
-fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u32> {
+fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool], budget: &PageBudget) -> Vec<u32> {
     let page = body.document;
+    if !budget.hold(page.len() * size_of::<f32>()) {
+        return vec![body.node];
+    }
     let mut scores: Vec<f32> = vec![f32::NAN; page.len()];
     let mut next = body.node + 1;
-    while next < body.end() {
+    while next < body.end() && budget.visit() {
         let id = next;
         next += 1;
         let element = page.element(id);
@@ -179,7 +200,7 @@ fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u3
         score * (1.0 - measure.link_density(page.element(id)))
     };
     let mut top: Option<(u32, f32)> = None;
-    for id in body.node..body.end() {
+    for id in (body.node..body.end()).take_while(|_| budget.visit()) {
         let score = scaled_score(id);
         if !score.is_nan() && top.is_none_or(|(_, best)| score > best) {
             top = Some((id, score));
@@ -193,7 +214,7 @@ fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u3
             break;
         }
         let score = scaled_score(parent.node);
-        let is_only_child = parent.children().count() == 1;
+        let is_only_child = parent.children().take(2).count() == 1;
         if is_only_child || (!score.is_nan() && score >= top_score * 0.75 && measure.link_density(parent) < 0.3) {
             chosen = parent;
         } else {
@@ -203,7 +224,7 @@ fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u3
     let Some(parent) = chosen.parent().filter(|_| chosen.node != body.node) else { return vec![chosen.node] };
     let threshold = (top_score * 0.2).max(10.0);
     let mut roots = Vec::new();
-    for sibling in parent.children() {
+    for sibling in parent.children().take_while(|_| budget.visit()) {
         if removed.get(sibling.node as usize) == Some(&true) {
             continue;
         }
@@ -212,7 +233,10 @@ fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool]) -> Vec<u3
             let density = measure.link_density(sibling);
             sibling.name_id() == names::P
                 && ((length > 80 && density < 0.25)
-                    || (length > 0 && length <= 80 && density == 0.0 && sibling.text().contains(". ")))
+                    || (length > 0
+                        && length <= 80
+                        && density == 0.0
+                        && sibling.text_within(usize::MAX, budget).contains(". ")))
         };
         if belongs {
             roots.push(sibling.node);
@@ -241,19 +265,19 @@ fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
 }
 
 /// Flags blocks of links and lists of teasers within the content.
-fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
+fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool], budget: &PageBudget) {
     let page = root.document;
     let all = measure.text(root).max(1);
     let mut work = MAX_TEASER_WORK;
     let mut next = root.node + 1;
-    while next < root.end() {
+    while next < root.end() && budget.visit() {
         let id = next;
         next += 1;
         let element = page.element(id);
         if element.name_id() == TEXT || removed.get(id as usize) == Some(&true) {
             continue;
         }
-        if (is_link_block(element, measure, all) || is_teaser_list(element, measure, all, &mut work))
+        if (is_link_block(element, measure, all) || is_teaser_list(element, measure, all, (&mut work, budget)))
             && let Some(mark) = removed.get_mut(id as usize)
         {
             *mark = true;
@@ -264,7 +288,12 @@ fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool]) {
 
 /// Whether the element lists other pages, as under `Read also` or `More stories`: headings that are links, each with a
 /// few words. The content has `all` characters. `work` is the number of elements that may still be visited.
-fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut usize) -> bool {
+fn is_teaser_list(
+    element: Element<'_>,
+    measure: &Measure,
+    all: u32,
+    (work, budget): (&mut usize, &PageBudget),
+) -> bool {
     let is_list = matches!(element.name_id(), names::DIV | names::SECTION | names::UL | names::OL);
     // The text without the list must still be an article.
     let text = measure.text(element);
@@ -273,22 +302,22 @@ fn is_teaser_list(element: Element<'_>, measure: &Measure, all: u32, work: &mut 
     }
     let (mut links, mut headings) = (0u32, 0u32);
     for inner in element.descendants() {
-        let Some(left) = work.checked_sub(1) else { return false };
+        let Some(left) = work.checked_sub(1).filter(|_| budget.visit()) else { return false };
         *work = left;
         if !inner.name_id().is_heading() {
             continue;
         }
         headings += 1;
         let length = measure.text(inner);
-        links += u32::from(length >= 15 && measure.link_density(inner) > 0.9 && !links_to_same_page(inner));
+        links += u32::from(length >= 15 && measure.link_density(inner) > 0.9 && !links_to_same_page(inner, budget));
     }
     // The headings of an article's sections may be links too. But then each has much more text.
     links >= 3 && links * 10 >= headings * 8 && text / links < 600
 }
 
 /// Whether a link in the heading leads to the same page, for example to the table of contents.
-fn links_to_same_page(heading: Element<'_>) -> bool {
-    heading.descendants().any(|inner| {
+fn links_to_same_page(heading: Element<'_>, budget: &PageBudget) -> bool {
+    heading.descendants().take_while(|_| budget.visit()).any(|inner| {
         inner.name_id() == names::A && inner.raw_attribute("href").is_some_and(|href| href.trim().starts_with('#'))
     })
 }

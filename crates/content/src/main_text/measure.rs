@@ -1,5 +1,7 @@
 //! Sums over subtrees: characters, characters within links, and commas.
 
+use argiope_core::page_budget::PageBudget;
+
 use crate::document::{Document, Element, TEXT, names};
 
 /// Prefix sums over the nodes of a page in document order. The sum over a subtree is the difference of two prefix sums.
@@ -15,8 +17,9 @@ pub(super) struct Measure {
 impl Measure {
     /// Computes the sums of a page. `removed` has one flag per node; the text of a flagged element is not counted. A
     /// missing flag counts as false.
-    pub(super) fn of(page: &Document, removed: &[bool]) -> Self {
-        let count = page.len();
+    pub(super) fn of(page: &Document, removed: &[bool], budget: &PageBudget) -> Self {
+        // Without a budget, all sums are zero.
+        let count = if budget.hold(page.len() * 3 * size_of::<u32>()) { page.len() } else { 0 };
         let mut measure = Self {
             text: Vec::with_capacity(count + 1),
             link_text: Vec::with_capacity(count + 1),
@@ -29,11 +32,14 @@ impl Measure {
             measure.text.push(text);
             measure.link_text.push(link_text);
             measure.commas.push(commas);
-            let Some(node) = page.node(id) else { break };
+            let Some(node) = page.node(id).filter(|_| budget.visit()) else { break };
             if id < skip_end {
                 continue;
             }
             if node.name == TEXT {
+                if !budget.spend(page.raw_text(node).len()) {
+                    break;
+                }
                 let (length, found) = count_text(page.raw_text(node));
                 text = text.saturating_add(length);
                 commas = commas.saturating_add(found);
@@ -50,6 +56,11 @@ impl Measure {
         measure.link_text.push(link_text);
         measure.commas.push(commas);
         measure
+    }
+
+    /// The bytes that are charged for it.
+    pub(super) fn memory(&self) -> usize {
+        self.text.len().saturating_sub(1) * 3 * size_of::<u32>()
     }
 
     /// The sum over the subtree of an element.

@@ -4,6 +4,8 @@
 //! it, `render` writes them. `measure` counts characters for the first two. The rules are heuristics (common class names,
 //! link density, numbers of commas), and so are their numbers. None is specific to a site.
 
+use argiope_core::page_budget::PageBudget;
+
 use crate::document::{Document, Element, names};
 
 mod boilerplate;
@@ -12,7 +14,8 @@ mod measure;
 mod render;
 
 use measure::Measure;
-use render::Format;
+use render::Selection;
+pub use render::{MainText, TEXT_CUT, TextFormat};
 
 /// The main content of a page.
 ///
@@ -43,33 +46,47 @@ pub struct Article<'a> {
 impl<'a> Article<'a> {
     /// Finds the main content of a page.
     pub fn of(page: &'a Document) -> Self {
-        let (mut roots, mut removed) = select_content(page, ClassNames::Considered);
-        let found = text_length(page, &roots, &removed);
+        Self::within(page, &PageBudget::for_page(page.html_len()))
+    }
+
+    /// Like [`Article::of`], with a budget that other work on the page shares.
+    pub fn within(page: &'a Document, budget: &PageBudget) -> Self {
+        let (mut roots, mut removed) = select_content(page, ClassNames::Considered, budget);
+        let found = text_length(page, &roots, &removed, budget);
         if found < MIN_LENGTH {
             // Class names can mislead: some sites call the wrapper of an article `modal` or `overlay`.
-            let (other_roots, other_removed) = select_content(page, ClassNames::Ignored);
-            let measure = Measure::of(page, &other_removed);
+            let (other_roots, other_removed) = select_content(page, ClassNames::Ignored, budget);
+            let measure = Measure::of(page, &other_removed, budget);
+            budget.release(measure.memory());
             let is_prose = other_roots.iter().all(|&root| measure.link_density(page.element(root)) < 0.3);
-            if is_prose && text_length(page, &other_roots, &other_removed) >= MIN_LENGTH.max(found * 2) {
+            if is_prose && text_length(page, &other_roots, &other_removed, budget) >= MIN_LENGTH.max(found * 2) {
                 (roots, removed) = (other_roots, other_removed);
             }
         }
-        let (title, headline) = title(page, &roots);
+        let (title, headline) = title(page, &roots, budget);
         Self { page, title, roots, removed, headline }
     }
 
     /// The content as plain text, one line per block, without the heading that is the title.
     pub fn text(&self) -> String {
-        render::render(self.page, &self.roots, &self.removed, self.headline, Format::Text)
+        self.render(TextFormat::Plain, &PageBudget::for_page(self.page.html_len())).text
     }
 
     /// The content as Markdown, the title as its first heading. Links are absolute.
     pub fn markdown(&self) -> String {
-        let body = render::render(self.page, &self.roots, &self.removed, self.headline, Format::Markdown);
-        match &self.title {
-            Some(title) => format!("# {}\n\n{body}", render::escape_line(title)),
-            None => body,
+        self.render(TextFormat::Markdown, &PageBudget::for_page(self.page.html_len())).text
+    }
+
+    /// The content in this format, within a budget that other work on the page shares. It has at most four times the
+    /// bytes of the page, and the URLs of its links; what is longer is cut.
+    pub fn render(&self, format: TextFormat, budget: &PageBudget) -> MainText {
+        let Self { page, roots, removed, headline, .. } = self;
+        let selection = Selection { page, roots, removed, headline: *headline };
+        let mut rendered = render::render(selection, format, budget);
+        if let (TextFormat::Markdown, Some(title)) = (format, &self.title) {
+            rendered.text.insert_str(0, &format!("# {}\n\n", render::escape_line(title)));
         }
+        rendered
     }
 }
 
@@ -89,32 +106,37 @@ enum ClassNames {
 }
 
 /// The elements with the content, and a flag for each node, as in [`Article`].
-fn select_content(page: &Document, class_names: ClassNames) -> (Vec<u32>, Vec<bool>) {
+fn select_content(page: &Document, class_names: ClassNames, budget: &PageBudget) -> (Vec<u32>, Vec<bool>) {
+    if !budget.hold(page.len()) {
+        return (Vec::new(), Vec::new());
+    }
     let mut removed = vec![false; page.len()];
-    boilerplate::mark(page, class_names == ClassNames::Considered, &mut removed);
-    let measure = Measure::of(page, &removed);
-    let roots = choose::choose(page, &measure, &mut removed);
+    boilerplate::mark(page, class_names == ClassNames::Considered, &mut removed, budget);
+    let measure = Measure::of(page, &removed, budget);
+    let roots = choose::choose(page, &measure, &mut removed, budget);
+    budget.release(measure.memory());
     (roots, removed)
 }
 
 /// The number of characters in these elements.
-fn text_length(page: &Document, roots: &[u32], removed: &[bool]) -> u32 {
-    let measure = Measure::of(page, removed);
+fn text_length(page: &Document, roots: &[u32], removed: &[bool], budget: &PageBudget) -> u32 {
+    let measure = Measure::of(page, removed, budget);
+    budget.release(measure.memory());
     roots.iter().map(|&root| measure.text(page.element(root))).sum()
 }
 
 /// The title and the node of the heading that it comes from. That is the first `h1` whose text is a part of the `title`
 /// element, else the first `h1` within the content, else the only `h1`. Without such a heading, the `title` element is
 /// used.
-fn title(page: &Document, roots: &[u32]) -> (Option<String>, Option<u32>) {
+fn title(page: &Document, roots: &[u32], budget: &PageBudget) -> (Option<String>, Option<u32>) {
     let title_element = page.title();
     let headings: Vec<_> =
-        page.elements().filter(|element| element.name_id() == names::H1).take(MAX_HEADINGS).collect();
+        page.elements().filter(|element| budget.visit() && element.name_id() == names::H1).take(MAX_HEADINGS).collect();
     let is_in_content = |id: u32| roots.iter().any(|&root| id >= root && id < page.element(root).end());
     let is_in_title = |text: &str| title_element.as_ref().is_some_and(|title| title.contains(text));
     let text = |heading: &Element<'_>| {
         // Without the symbols that link to the heading itself.
-        heading.text().trim_end_matches(['\u{b6}', '\u{1f517}', ' ']).to_owned()
+        heading.text_within(MAX_TITLE_BYTES, budget).trim_end_matches(['\u{b6}', '\u{1f517}', ' ']).to_owned()
     };
     let with_text: Vec<(u32, String)> =
         headings.iter().map(|heading| (heading.node, text(heading))).filter(|(_, text)| !text.is_empty()).collect();

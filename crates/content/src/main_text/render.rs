@@ -1,29 +1,60 @@
 //! Renders elements as text or Markdown.
+//!
+//! Invariant: the result has at most [`MAX_GROWTH`] times the bytes of the page, and the URLs of the links. Repeated
+//! prefixes of nested quotes and lists are what could make it longer.
+
+use argiope_core::page_budget::{PageBudget, VISIT};
 
 use crate::document::{Document, Element, Node, TEXT, names};
 
 /// Tables with more cells are rendered as paragraphs.
 const MAX_TABLE_CELLS: usize = 50_000;
 
-/// The format of the result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Text,
+/// Why a text is incomplete.
+pub const TEXT_CUT: &str = "the text of the page is longer than four times the page, or takes too much work";
+/// The most bytes of the result for each byte of the page, without the URLs of links.
+const MAX_GROWTH: usize = 4;
+/// Quotes and lists that are nested more deeply are written at this depth.
+const MAX_PREFIXES: usize = 32;
+/// How many bytes of a class are searched for a language.
+const MAX_CLASS: usize = 1000;
+
+/// The format of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// One line per block, without markup.
+    Plain,
+    /// Markdown with absolute links.
     Markdown,
 }
 
-/// Renders the elements `roots`, without the nodes that are flagged in `removed` and without the node `headline`.
-pub(super) fn render(
-    page: &Document,
-    roots: &[u32],
-    removed: &[bool],
-    headline: Option<u32>,
-    format: Format,
-) -> String {
-    let is_markdown = format == Format::Markdown;
-    let mut writer = Writer::new(page, removed, headline, is_markdown);
-    for &root in roots {
-        writer.element(page.element(root));
+/// The main content of a page as a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MainText {
+    /// The text.
+    pub text: String,
+    /// Whether the end is missing, because a limit was reached.
+    pub is_cut: bool,
+}
+
+/// The nodes that are rendered.
+#[derive(Clone, Copy)]
+pub(super) struct Selection<'a> {
+    pub(super) page: &'a Document,
+    /// The nodes of the elements that are rendered.
+    pub(super) roots: &'a [u32],
+    /// A flag for each node that is omitted.
+    pub(super) removed: &'a [bool],
+    /// The node of the title, which is omitted.
+    pub(super) headline: Option<u32>,
+}
+
+/// Renders a selection.
+pub(super) fn render(selection: Selection<'_>, format: TextFormat, budget: &PageBudget) -> MainText {
+    let is_markdown = format == TextFormat::Markdown;
+    let mut writer = Writer::new(selection, is_markdown, budget);
+    for &root in selection.roots {
+        writer.element(selection.page.element(root));
         writer.flush();
     }
     // A horizontal rule at the end separates the content from what was omitted.
@@ -33,7 +64,7 @@ pub(super) fn render(
     if !writer.out.is_empty() {
         writer.out.push('\n');
     }
-    writer.out
+    MainText { text: writer.out, is_cut: writer.is_cut }
 }
 
 /// Escapes text so that it has no Markdown markup.
@@ -45,12 +76,14 @@ pub(super) fn escape_line(text: &str) -> String {
 
 struct Writer<'a> {
     page: &'a Document,
-    /// A flag for each node that is omitted.
-    removed: &'a [bool],
-    /// The node of the title, which is omitted.
-    headline: Option<u32>,
+    selection: Selection<'a>,
+    budget: &'a PageBudget,
     is_markdown: bool,
     out: String,
+    /// The most bytes of `out`. The URL of each link adds its length.
+    max_out: usize,
+    /// Whether a limit was reached. Then nothing more is written.
+    is_cut: bool,
     /// The paragraph that is being collected; `\n` is a line break.
     line: String,
     /// The prefixes of each line, for quotes and lists, outermost first.
@@ -69,13 +102,15 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(page: &'a Document, removed: &'a [bool], headline: Option<u32>, is_markdown: bool) -> Self {
+    fn new(selection: Selection<'a>, is_markdown: bool, budget: &'a PageBudget) -> Self {
         Self {
-            page,
-            removed,
-            headline,
+            page: selection.page,
+            selection,
+            budget,
             is_markdown,
             out: String::new(),
+            max_out: selection.page.html_len() * MAX_GROWTH,
+            is_cut: false,
             line: String::new(),
             prefixes: Vec::new(),
             marker: None,
@@ -87,20 +122,53 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Charges the memory and the work of `bytes` more bytes of text. False: they must not be added.
+    fn may_add(&mut self, bytes: usize) -> bool {
+        self.is_cut = self.is_cut || !self.budget.spend(bytes + VISIT) || !self.budget.hold(bytes);
+        !self.is_cut
+    }
+
+    /// Appends to the result, within its limit.
+    fn push(&mut self, text: &str) {
+        self.is_cut |= self.out.len() + text.len() > self.max_out;
+        if self.may_add(text.len()) {
+            self.out.push_str(text);
+        }
+    }
+
+    fn is_removed(&self, node: u32) -> bool {
+        self.selection.removed.get(node as usize) == Some(&true)
+    }
+
+    /// Starts a prefix of all lines. Returns whether [`Writer::pop_prefix`] must end it.
+    fn push_prefix(&mut self, prefix: &'static str) -> bool {
+        let is_pushed = self.is_markdown && self.prefixes.len() < MAX_PREFIXES;
+        if is_pushed {
+            self.prefixes.push(prefix);
+        }
+        is_pushed
+    }
+
+    fn pop_prefix(&mut self, is_pushed: bool) {
+        if is_pushed {
+            self.prefixes.pop();
+        }
+    }
+
     /// Ends the line before a paragraph, and adds a blank line unless the paragraph is tight.
     fn begin_block(&mut self) {
         if self.out.is_empty() {
             return;
         }
-        self.out.push('\n');
+        self.push("\n");
         if !self.is_tight {
             // In a quote, the blank line has the prefixes up to the quote.
             let innermost_quote = self.prefixes.iter().rposition(|prefix| prefix.starts_with('>'));
             if let Some(last) = innermost_quote {
                 let quote = self.prefixes.get(..=last).unwrap_or(&[]).concat();
-                self.out.push_str(quote.trim_end());
+                self.push(quote.trim_end());
             }
-            self.out.push('\n');
+            self.push("\n");
         }
     }
 
@@ -108,22 +176,26 @@ impl<'a> Writer<'a> {
     fn write_lines(&mut self, text: &str) {
         self.begin_block();
         let marker = self.marker.take();
+        let prefix = self.prefixes.concat();
         for (index, line) in text.split('\n').enumerate() {
+            if self.is_cut {
+                break;
+            }
             if index > 0 {
-                self.out.push('\n');
+                self.push("\n");
             }
             match (&marker, index) {
                 (Some(marker), 0) => {
                     // A list marker replaces the last prefix. The hashes of a heading do not.
                     let is_list_marker = !marker.starts_with('#');
                     let kept = self.prefixes.len().saturating_sub(usize::from(is_list_marker));
-                    self.out.push_str(&self.prefixes.get(..kept).unwrap_or(&[]).concat());
-                    self.out.push_str(marker);
+                    self.push(&self.prefixes.get(..kept).unwrap_or(&[]).concat());
+                    self.push(marker);
                 }
-                _ if line.is_empty() => self.out.push_str(self.prefixes.concat().trim_end()),
-                _ => self.out.push_str(&self.prefixes.concat()),
+                _ if line.is_empty() => self.push(prefix.trim_end()),
+                _ => self.push(&prefix),
             }
-            self.out.push_str(line);
+            self.push(line);
         }
         self.is_tight = false;
         self.paragraphs += 1;
@@ -159,7 +231,7 @@ impl<'a> Writer<'a> {
 
     fn children(&mut self, element: Element<'a>) {
         for id in element.children_nodes() {
-            let Some(node) = self.page.node(id) else { break };
+            let Some(node) = self.page.node(id).filter(|_| !self.is_cut) else { break };
             if node.name == TEXT {
                 self.text(node);
             } else {
@@ -169,6 +241,9 @@ impl<'a> Writer<'a> {
     }
 
     fn text(&mut self, node: &Node) {
+        if !self.may_add(self.page.raw_text(node).len()) {
+            return;
+        }
         let text = self.page.text_of(node);
         let mut collapsed = String::new();
         let is_after_space = self.line.is_empty() || self.line.ends_with([' ', '\n']);
@@ -186,7 +261,8 @@ impl<'a> Writer<'a> {
     }
 
     fn element(&mut self, element: Element<'a>) {
-        if self.removed.get(element.node as usize) == Some(&true) || Some(element.node) == self.headline {
+        let is_omitted = self.is_removed(element.node) || Some(element.node) == self.selection.headline;
+        if is_omitted || !self.may_add(0) {
             return;
         }
         let name = element.name_id();
@@ -245,16 +321,14 @@ impl<'a> Writer<'a> {
         self.flush();
         if self.is_markdown {
             // A list marker comes before the quote.
-            if let Some(marker) = self.marker.take() {
+            if let Some(marker) = self.marker.take_if(|_| self.prefixes.len() < MAX_PREFIXES) {
                 self.marker = Some(format!("{marker}{prefix}"));
             }
-            self.prefixes.push(prefix);
         }
+        let is_pushed = self.push_prefix(prefix);
         self.children(element);
         self.flush();
-        if self.is_markdown {
-            self.prefixes.pop();
-        }
+        self.pop_prefix(is_pushed);
     }
 
     fn list(&mut self, element: Element<'a>, is_ordered: bool) {
@@ -262,14 +336,11 @@ impl<'a> Writer<'a> {
         let mut number = element.attribute("start").and_then(|start| start.trim().parse::<u32>().ok()).unwrap_or(1);
         let mut is_first = true;
         for id in element.children_nodes() {
-            let Some(node) = self.page.node(id) else { break };
-            if node.name == TEXT {
+            let Some(node) = self.page.node(id).filter(|_| !self.is_cut) else { break };
+            if node.name == TEXT || self.is_removed(id) {
                 continue;
             }
             let item = self.page.element(id);
-            if self.removed.get(id as usize) == Some(&true) {
-                continue;
-            }
             if node.name != names::LI {
                 self.element(item);
                 continue;
@@ -277,16 +348,14 @@ impl<'a> Writer<'a> {
             let before = self.paragraphs;
             // Items follow each other without blank lines, and so does a list within an item.
             self.is_tight = !is_first || self.prefixes.last().is_some_and(|prefix| prefix.trim().is_empty());
-            if self.is_markdown {
+            let is_pushed = self.push_prefix(if is_ordered { "   " } else { "  " });
+            if is_pushed {
                 self.marker = Some(if is_ordered { format!("{number}. ") } else { "- ".to_owned() });
-                self.prefixes.push(if is_ordered { "   " } else { "  " });
             }
             self.children(item);
             self.flush();
-            if self.is_markdown {
-                self.prefixes.pop();
-                self.marker = None;
-            }
+            self.pop_prefix(is_pushed);
+            self.marker.take_if(|_| is_pushed);
             if self.paragraphs > before {
                 is_first = false;
                 number = number.saturating_add(1);
@@ -301,6 +370,11 @@ impl<'a> Writer<'a> {
         let (start, paragraphs) = (self.line.len(), self.paragraphs);
         self.children(element);
         if self.paragraphs != paragraphs {
+            return;
+        }
+        let inner_length = self.line.len().saturating_sub(start);
+        self.is_cut |= !self.budget.spend(inner_length);
+        if self.is_cut {
             return;
         }
         let Some(inner) = self.line.get(start..) else { return };
@@ -351,6 +425,10 @@ impl<'a> Writer<'a> {
     fn link(&mut self, element: Element<'a>) {
         let target = if self.is_markdown && !self.in_link { element.url("href") } else { None };
         let Some(target) = target else { return self.children(element) };
+        if !self.may_add(target.len() * 2) {
+            return;
+        }
+        self.max_out += escape_url(&target).len();
         self.in_link = true;
         self.inline(element, |inner| format!("[{}]({})", inner.replace('\n', " "), escape_url(&target)));
         self.in_link = false;
@@ -361,7 +439,10 @@ impl<'a> Writer<'a> {
             return;
         }
         let alt = element.attribute("alt").unwrap_or_default();
-        if let (false, Some(source)) = (alt.trim().is_empty(), element.url("src")) {
+        if let (false, Some(source)) = (alt.trim().is_empty(), element.url("src"))
+            && self.may_add(alt.len() + source.len() * 2)
+        {
+            self.max_out += escape_url(&source).len();
             self.line.push_str("![");
             push_escaped(&mut self.line, &alt.split_whitespace().collect::<Vec<_>>().join(" "));
             self.line.push_str(&format!("]({})", escape_url(&source)));
@@ -375,12 +456,15 @@ impl<'a> Writer<'a> {
         let mut id = element.node + 1;
         while id < element.end() {
             let Some(node) = self.page.node(id) else { break };
+            if !self.may_add(if node.name == TEXT { self.page.raw_text(node).len() } else { 0 }) {
+                break;
+            }
             id += 1;
             if node.name == TEXT {
                 code.push_str(&self.page.text_of(node));
             } else if node.name == names::BR {
                 code.push('\n');
-            } else if self.removed.get(id as usize - 1) == Some(&true) {
+            } else if self.is_removed(id - 1) {
                 id = self.page.element(id - 1).end().max(id);
             }
         }
@@ -398,22 +482,13 @@ impl<'a> Writer<'a> {
 
     fn table(&mut self, table: Element<'a>) {
         self.flush();
-        let rows: Vec<Vec<Element<'a>>> = table
-            .descendants()
-            .filter(|row| row.name_id() == names::TR && table_of(*row) == Some(table))
-            .map(|row| {
-                row.children().filter(|cell| matches!(cell.name_id(), names::TD | names::TH)).collect::<Vec<_>>()
-            })
-            .filter(|row| !row.is_empty())
-            .collect();
+        let rows = self.rows(table);
+        if self.is_cut {
+            return;
+        }
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let cells: usize = rows.iter().map(Vec::len).sum();
-        let has_nested_table = table.descendants().any(|inner| inner.name_id() == names::TABLE);
-        let blocks = table.descendants().filter(|inner| {
-            matches!(inner.name_id(), names::UL | names::OL | names::PRE | names::BLOCKQUOTE)
-                || inner.name_id().is_heading()
-        });
-        if columns < 2 || has_nested_table || cells > MAX_TABLE_CELLS || rows.len() < 2 || blocks.count() > rows.len() {
+        if columns < 2 || cells > MAX_TABLE_CELLS || rows.len() < 2 || !self.has_flat_cells(table, rows.len()) {
             // The table is used for layout, or is very large. Its cells are rendered as blocks.
             for row in rows {
                 for cell in row {
@@ -434,7 +509,8 @@ impl<'a> Writer<'a> {
                 continue;
             }
             if self.is_markdown {
-                let missing = columns - texts.len();
+                // Markdown adds the missing cells of a row, except those of the first one.
+                let missing = if lines.is_empty() { columns - texts.len() } else { 0 };
                 lines.push(format!("| {} |{}", texts.join(" | "), "  |".repeat(missing)));
                 if lines.len() == 1 {
                     lines.push(format!("|{}", " --- |".repeat(columns)));
@@ -448,20 +524,50 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The cells of each row of a table that has any.
+    fn rows(&mut self, table: Element<'a>) -> Vec<Vec<Element<'a>>> {
+        let mut rows = Vec::new();
+        let is_group = |name| matches!(name, names::TBODY | names::THEAD | names::TFOOT);
+        // The tree builder puts each row into a group, and each group into its table.
+        for row in table.children().filter(|child| is_group(child.name_id())).flat_map(|group| group.children()) {
+            if row.name_id() != names::TR {
+                continue;
+            }
+            let cells = row.children().filter(|cell| matches!(cell.name_id(), names::TD | names::TH));
+            let cells: Vec<Element<'a>> = cells.take_while(|_| self.may_add(size_of::<Element<'_>>())).collect();
+            if !cells.is_empty() {
+                rows.push(cells);
+            }
+        }
+        rows
+    }
+
+    /// Whether a table has no table within it, and at most as many blocks (lists, listings, headings) as rows.
+    fn has_flat_cells(&mut self, table: Element<'a>, rows: usize) -> bool {
+        let is_block = |name: names::Name| {
+            matches!(name, names::UL | names::OL | names::PRE | names::BLOCKQUOTE) || name.is_heading()
+        };
+        let mut blocks = 0;
+        for inner in table.descendants() {
+            blocks += usize::from(is_block(inner.name_id()));
+            if inner.name_id() == names::TABLE || blocks > rows || !self.may_add(0) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Renders a cell on one line.
-    fn cell(&self, cell: Element<'a>) -> String {
-        let mut inner = Writer::new(self.page, self.removed, self.headline, self.is_markdown);
+    fn cell(&mut self, cell: Element<'a>) -> String {
+        let mut inner = Writer::new(self.selection, self.is_markdown, self.budget);
         inner.is_cell = true;
         inner.children(cell);
         inner.flush();
+        self.max_out += inner.max_out - self.page.html_len() * MAX_GROWTH;
+        self.is_cut |= inner.is_cut || !self.budget.spend(inner.out.len());
         let text = inner.out.split_whitespace().collect::<Vec<_>>().join(" ");
         if self.is_markdown { text.replace('|', "\\|") } else { text }
     }
-}
-
-/// The table that a row belongs to.
-fn table_of(row: Element<'_>) -> Option<Element<'_>> {
-    std::iter::successors(row.parent(), Element::parent).find(|element| element.name_id() == names::TABLE)
 }
 
 /// Escapes characters of a URL that would end it in Markdown.
@@ -520,7 +626,8 @@ fn longest_backtick_run(text: &str) -> usize {
 fn language(element: Element<'_>) -> String {
     let near = std::iter::successors(Some(element), Element::parent).take(3).chain(element.children().take(1));
     for element in near {
-        let class = element.attribute("class").unwrap_or_default();
+        let class = element.raw_attribute("class").unwrap_or_default();
+        let class = class.get(..class.floor_char_boundary(MAX_CLASS)).unwrap_or_default();
         for word in class.split_ascii_whitespace() {
             let prefixes = ["language-", "lang-", "highlight-source-", "highlight-", "brush:"];
             let Some(name) = prefixes.iter().find_map(|prefix| word.strip_prefix(prefix)) else { continue };
@@ -542,7 +649,8 @@ mod tests {
     fn markdown(html: &str) -> String {
         let page = Document::parse(html);
         let removed = vec![false; page.len()];
-        render(&page, &[page.root().node], &removed, None, Format::Markdown)
+        let selection = Selection { page: &page, roots: &[page.root().node], removed: &removed, headline: None };
+        render(selection, TextFormat::Markdown, &PageBudget::for_page(html.len())).text
     }
 
     #[test]

@@ -194,7 +194,7 @@ fn is_immediate(simple: &Simple) -> bool {
             [(compound, None)] => complex.leading.is_none() && compound.simple.iter().all(is_immediate),
             _ => false,
         }),
-        Simple::Empty | Simple::Has(_) | Simple::Contains(_) => false,
+        Simple::Empty | Simple::Has(_) | Simple::Contains(..) => false,
     }
 }
 
@@ -256,7 +256,7 @@ impl Simple {
                 };
                 list.iter().any(accepts) != *is_negated
             }
-            Self::Empty | Self::Has(_) | Self::Contains(_) => false,
+            Self::Empty | Self::Has(_) | Self::Contains(..) => false,
         }
     }
 }

@@ -1,12 +1,13 @@
-//! CSS selectors: parsing with error positions, and matching in bounded time.
+//! CSS selectors: parsing with error positions, and matching in linear time.
 
 mod bits;
 mod matching;
 mod parse;
+mod texts;
 
 pub(crate) use bits::{BitMatcher, MatchState, Subject};
 
-pub use matching::{Matches, Steps};
+pub use matching::Matches;
 
 /// A parsed CSS selector.
 ///
@@ -18,6 +19,10 @@ pub use matching::{Matches, Steps};
 pub struct Selector {
     /// The selectors of the list. One of them must match.
     alternatives: Vec<Complex>,
+    /// The number of compounds, those in parentheses included.
+    compounds: usize,
+    /// The number of `:has()` selectors and `:contains()` tests.
+    regions: usize,
 }
 
 /// A selector that cannot be parsed.
@@ -40,7 +45,7 @@ impl Selector {
     ///
     /// The text is not a selector. The error has the position.
     pub fn parse(css: &str) -> Result<Self, SelectError> {
-        Ok(Self { alternatives: parse::parse(css)? })
+        parse::parse(css)
     }
 }
 
@@ -62,6 +67,8 @@ struct Complex {
     compounds: Vec<(Compound, Option<Combinator>)>,
     /// In `:has()`, the relation of the leftmost compound to the element.
     leading: Option<Combinator>,
+    /// In `:has()`, its number among the `:has()` and `:contains()` of the selector.
+    slot: usize,
 }
 
 /// A compound selector, such as `a.x[href]`: conditions on one element.
@@ -69,6 +76,8 @@ struct Complex {
 struct Compound {
     name: Option<TypeName>,
     simple: Vec<Simple>,
+    /// Its number among the compounds of the selector.
+    slot: usize,
 }
 
 /// The element name in a compound selector.
@@ -109,8 +118,8 @@ enum Simple {
     },
     /// One of the selectors matches an element relative to this one.
     Has(Vec<Complex>),
-    /// The visible text contains this text.
-    Contains(Box<str>),
+    /// The visible text contains this text. The number is that among the `:has()` and `:contains()` of the selector.
+    Contains(usize, Box<str>),
 }
 
 /// The operator of an attribute selector.

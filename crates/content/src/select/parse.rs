@@ -1,6 +1,6 @@
 //! The parser of selectors.
 
-use super::{AttributeTest, Combinator, Complex, Compound, SelectError, Simple, TypeName};
+use super::{AttributeTest, Combinator, Complex, Compound, SelectError, Selector, Simple, TypeName};
 use crate::document::names::Name;
 
 /// Maximum bytes of a selector.
@@ -9,9 +9,11 @@ const MAX_SELECTOR_BYTES: usize = 64 * 1024;
 const MAX_SHOWN: usize = 80;
 /// Maximum nesting of `:not(:is(...))`.
 const MAX_NESTING: usize = 16;
+/// Maximum number of `+` and `~` in a selector, which are matched recursively. The nesting of a page is bounded already.
+const MAX_SIBLING_STEPS: usize = 200;
 
-pub(super) fn parse(css: &str) -> Result<Vec<Complex>, SelectError> {
-    let mut parser = Parser { css, at: 0 };
+pub(super) fn parse(css: &str) -> Result<Selector, SelectError> {
+    let mut parser = Parser { css, at: 0, compounds: 0, regions: 0, sibling_steps: 0 };
     if css.len() > MAX_SELECTOR_BYTES {
         return Err(parser.error(format!("the selector is longer than {MAX_SELECTOR_BYTES} bytes")));
     }
@@ -19,13 +21,19 @@ pub(super) fn parse(css: &str) -> Result<Vec<Complex>, SelectError> {
     if parser.peek().is_some() {
         return Err(parser.error(format!("unexpected {:?}", parser.peek().unwrap_or(' '))));
     }
-    Ok(list)
+    Ok(Selector { alternatives: list, compounds: parser.compounds, regions: parser.regions })
 }
 
 struct Parser<'a> {
     css: &'a str,
     /// The position of the next byte.
     at: usize,
+    /// The number of compounds so far.
+    compounds: usize,
+    /// The number of selectors in `:has()`, and of `:contains()`, so far.
+    regions: usize,
+    /// The number of `+` and `~` so far.
+    sibling_steps: usize,
 }
 
 impl Parser<'_> {
@@ -107,14 +115,33 @@ impl Parser<'_> {
         let leading = if is_relative { Some(self.combinator().unwrap_or(Combinator::Descendant)) } else { None };
         let mut compounds = vec![(self.compound(depth)?, None)];
         while let Some(combinator) = self.combinator() {
+            if matches!(combinator, Combinator::NextSibling | Combinator::LaterSibling) {
+                self.sibling_steps += 1;
+            }
+            if self.sibling_steps > MAX_SIBLING_STEPS {
+                return Err(self.error(format!("the selector has more than {MAX_SIBLING_STEPS} times + or ~")));
+            }
             compounds.push((self.compound(depth)?, Some(combinator)));
         }
         compounds.reverse();
-        Ok(Complex { compounds, leading })
+        let slot = if is_relative { self.next_region() } else { 0 };
+        Ok(Complex { compounds, leading, slot })
+    }
+
+    /// The number of a new `:has()` or `:contains()`.
+    fn next_region(&mut self) -> usize {
+        self.regions += 1;
+        self.regions - 1
+    }
+
+    /// A new compound without conditions.
+    fn new_compound(&mut self) -> Compound {
+        self.compounds += 1;
+        Compound { slot: self.compounds - 1, ..Compound::default() }
     }
 
     fn compound(&mut self, depth: usize) -> Result<Compound, SelectError> {
-        let mut compound = Compound::default();
+        let mut compound = self.new_compound();
         let mut is_empty = true;
         if self.eat('*') {
             is_empty = false;
@@ -253,8 +280,8 @@ impl Parser<'_> {
             "last-child" => nth(0, 1, true, false),
             "first-of-type" => nth(0, 1, false, true),
             "last-of-type" => nth(0, 1, true, true),
-            "only-child" => Simple::Is { list: vec![only(false)], is_negated: false },
-            "only-of-type" => Simple::Is { list: vec![only(true)], is_negated: false },
+            "only-child" => self.only(false),
+            "only-of-type" => self.only(true),
             "empty" => Simple::Empty,
             "root" => Simple::Root,
             "nth-child" | "nth-last-child" | "nth-of-type" | "nth-last-of-type" => {
@@ -288,7 +315,7 @@ impl Parser<'_> {
                 };
                 self.skip_space();
                 self.expect(')')?;
-                Simple::Contains(text.into())
+                Simple::Contains(self.next_region(), text.into())
             }
             _ => {
                 self.at = start;
@@ -296,6 +323,16 @@ impl Parser<'_> {
             }
         };
         Ok(simple)
+    }
+
+    /// The test of `:only-child` or `:only-of-type`: the element is the first from both ends.
+    fn only(&mut self, of_type: bool) -> Simple {
+        let both = [false, true].map(|from_end| Simple::Nth { step: 0, offset: 1, from_end, of_type });
+        let compound = Compound { simple: both.into(), ..self.new_compound() };
+        Simple::Is {
+            list: vec![Complex { compounds: vec![(compound, None)], leading: None, slot: 0 }],
+            is_negated: false,
+        }
     }
 
     /// Parses step and offset of a formula: `odd`, `even`, `3`, `2n`, `-n+3`.
@@ -328,12 +365,6 @@ impl Parser<'_> {
             self.error("expected a formula such as 2n+1, odd or 3")
         })
     }
-}
-
-/// The selector of `:only-child` or `:only-of-type`: the element is the first from both ends.
-fn only(of_type: bool) -> Complex {
-    let both = [false, true].map(|from_end| Simple::Nth { step: 0, offset: 1, from_end, of_type });
-    Complex { compounds: vec![(Compound { name: None, simple: both.into() }, None)], leading: None }
 }
 
 fn begins_identifier(next: char) -> bool {

@@ -11,11 +11,12 @@ use std::cell::OnceCell;
 
 use argiope_core::page::examine::BaseUrl;
 use argiope_core::page::url::Url;
+use argiope_core::page_budget::PageBudget;
 use serde_json::Value;
 
 use super::values::{
-    FieldValue, InnerResult, MAX_MATCHES, TOO_MANY_MATCHES, TextFinder, ValueReader, data_values, is_url_attribute,
-    match_limit, rows,
+    FieldValue, InnerResult, MAX_MATCHES, TOO_MANY_MATCHES, TextFinder, ValueReader, is_url_attribute, match_limit,
+    rows,
 };
 use super::{Field, Source, Take};
 use crate::document::build::{walk, within_limits};
@@ -161,11 +162,12 @@ impl StreamPlan {
         applies: impl Fn(&Field) -> bool,
         html: &'a str,
         (url, charset): (&Url, Option<&str>),
+        budget: &'a PageBudget,
     ) -> Option<StreamFinder<'a>> {
         let limits = ParseLimits::default();
         let (html, cut_reason) = within_limits(html, &limits);
-        let mut sink = StreamSink::new(self, fields, applies, html);
-        let (_, full_reason) = walk(html, limits.max_nodes, &mut sink);
+        let mut sink = StreamSink::new(self, fields, applies, html, budget);
+        let (_, full_reason) = walk(html, limits.max_nodes, &mut sink, budget);
         if sink.needs_tree {
             return None;
         }
@@ -180,7 +182,8 @@ impl StreamPlan {
             counts: sink.matched.iter().map(|matched| matched.count).collect(),
             items: sink.items,
             base: PageBase { url: BaseUrl::new(base.as_ref().unwrap_or(url)), encoding: encoding_of(charset) },
-            values: ValueReader::new(full_reason.or(cut_reason)),
+            values: ValueReader::new(full_reason.or(cut_reason), budget),
+            budget,
         })
     }
 }
@@ -230,7 +233,8 @@ pub(super) struct StreamFinder<'a> {
     counts: Vec<usize>,
     items: Vec<Item>,
     base: PageBase,
-    values: ValueReader,
+    budget: &'a PageBudget,
+    values: ValueReader<'a>,
 }
 
 impl TextFinder for StreamFinder<'_> {
@@ -252,8 +256,9 @@ impl TextFinder for StreamFinder<'_> {
                 self.values.collect(field, metas.into_iter())
             }
             Source::JsonLd(path) => {
-                let found = path.find(self.json_ld.get_or_init(|| parse_blocks(self.scripts.iter().copied())));
-                self.values.collect_data(field, data_values(found))
+                let found =
+                    path.find(self.json_ld.get_or_init(|| parse_blocks(self.scripts.iter().copied(), self.budget)));
+                self.values.collect_data(field, found)
             }
             Source::Items(_, inner) => {
                 let mut items: Vec<Item> =
@@ -283,6 +288,6 @@ impl TextFinder for StreamFinder<'_> {
     }
 
     fn limited(&self) -> Option<&'static str> {
-        self.values.limited
+        self.values.limited()
     }
 }

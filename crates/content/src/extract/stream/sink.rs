@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use argiope_core::page::examine::tokenizer::Tag;
 use argiope_core::page::examine::{TextContext, decode_character_references};
+use argiope_core::page_budget::PageBudget;
 
 use super::super::values::{
     MAX_DATA, MAX_MATCHES, MAX_VALUE, accepts_any_text, is_url_attribute, match_limit, to_value,
@@ -51,6 +52,7 @@ pub(super) struct StreamSink<'a> {
     plan: &'a StreamPlan,
     fields: &'a [Field],
     html: &'a str,
+    budget: &'a PageBudget,
     /// The bits of the selectors that may still add values. A field with a single value loses its bits when it has one.
     live: u64,
     /// The open elements, innermost last.
@@ -97,6 +99,7 @@ impl<'a> StreamSink<'a> {
         fields: &'a [Field],
         applies: impl Fn(&Field) -> bool,
         html: &'a str,
+        budget: &'a PageBudget,
     ) -> Self {
         let applicable: Vec<bool> = fields.iter().map(applies).collect();
         let is_applicable = |index: usize| applicable.get(index).copied().unwrap_or(false);
@@ -109,6 +112,7 @@ impl<'a> StreamSink<'a> {
             plan,
             fields,
             html,
+            budget,
             live,
             frames: Vec::with_capacity(64),
             is_root_pending: true,
@@ -243,7 +247,7 @@ impl<'a> StreamSink<'a> {
             let is_usable = if is_url_attribute {
                 accepts_any_text(field) && !text.is_empty()
             } else {
-                to_value(field, (*text).to_owned()).is_some()
+                to_value(field, (*text).to_owned(), self.budget).is_some()
             };
             if is_usable {
                 self.live &= !slot.bits;
@@ -262,7 +266,7 @@ impl<'a> StreamSink<'a> {
             && let Some(field) = self.field(slot)
             && !field.many
             && match_limit(field, &Take::Text) > 1
-            && to_value(field, text.clone()).is_some()
+            && to_value(field, text.clone(), self.budget).is_some()
         {
             self.live &= !slot.bits;
         }
@@ -278,7 +282,7 @@ impl<'a> StreamSink<'a> {
         for open in self.open_texts.iter_mut().filter(|open| hidden_depth <= open.depth) {
             // The text is trimmed and cut to `MAX_VALUE` later. With a few bytes more than that, the result is the same
             // as with the tree.
-            if open.text.len() <= MAX_VALUE + 4 {
+            if open.text.len() <= MAX_VALUE + 4 && self.budget.spend(text.len()) {
                 let before = open.text.len();
                 push_collapsed(&mut open.text, text);
                 self.bytes += open.text.len() - before;
@@ -298,7 +302,7 @@ impl<'a> StreamSink<'a> {
                 continue;
             }
             self.bytes += content.len() + size_of::<String>();
-            if !field.many && to_value(field, content.to_owned()).is_some() {
+            if !field.many && to_value(field, content.to_owned(), self.budget).is_some() {
                 self.metas_left -= 1;
                 if let Some(live) = self.meta_live.get_mut(index) {
                     *live = false;
@@ -359,6 +363,13 @@ impl NodeSink for StreamSink<'_> {
             self.template = Some(depth);
         }
         let subject = Subject { html: self.html, name, tag, names, is_root: false };
+        // Every compound may read the attributes of the tag, but most do not fit its name.
+        let compounds = self.live.count_ones() as usize / 4 + 1;
+        let steps = tag.map_or(0, |tag| tag.attributes().remainder().len()) * compounds;
+        if self.live != 0 && !self.budget.spend(steps) {
+            self.frames.push(Frame::default());
+            return;
+        }
         let plan = self.plan;
         let Some(parent) = self.frames.last_mut() else { return };
         let (state, bits) = plan.matcher.enter(&mut parent.state, self.live, &subject);

@@ -2,9 +2,14 @@
 
 use std::borrow::Cow;
 
+use argiope_core::page_budget::PageBudget;
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Element, names};
+pub(crate) use json::memory_of;
+use json::parse_json;
+
+mod json;
 
 /// Maximum bytes of JSON-LD read per page; further blocks are skipped.
 const MAX_JSON_LD: usize = 4 << 20;
@@ -24,13 +29,27 @@ const MAX_ARRAY_DEPTH: usize = 4;
 impl Document {
     /// The JSON-LD blocks of the page that can be parsed, in order.
     pub fn json_ld(&self) -> Vec<Value> {
+        self.json_ld_within(&self.budget())
+    }
+
+    /// The values at a path in the JSON-LD of the page.
+    pub fn json_ld_at(&self, path: &DataPath) -> Vec<Value> {
+        let budget = self.budget();
+        let roots = self.json_ld_within(&budget);
+        // A value may be within another one, so all of them may take more memory than the page allows.
+        let fits = |value: &&Value| memory_of(value, &budget).is_some_and(|memory| budget.hold(memory));
+        path.find(&roots).into_iter().take_while(fits).cloned().collect()
+    }
+
+    /// Like [`Document::json_ld`], with a budget that other work on the page shares.
+    pub(crate) fn json_ld_within(&self, budget: &PageBudget) -> Vec<Value> {
         let is_script = |element: &Element<'_>| element.name_id() == names::SCRIPT;
-        let scripts = self.elements().filter(is_script).filter(|script| {
+        let scripts = self.elements().take_while(|_| budget.visit()).filter(is_script).filter(|script| {
             let kind = script.attribute("type");
             kind.is_some_and(|kind| is_json_ld(&kind))
         });
         let texts: Vec<_> = scripts.map(|script| script.raw()).collect();
-        parse_blocks(texts.iter().map(|text| &**text))
+        parse_blocks(texts.iter().map(|text| &**text), budget)
     }
 
     /// The content of a `meta` element by its name, property, `itemprop` or `http-equiv`, ignoring case.
@@ -49,9 +68,18 @@ impl Document {
     /// The top-level microdata items: `{"@type": ..., property: value}`. A property with several values is an array.
     /// Values beyond a fixed number of bytes are left out.
     pub fn microdata(&self) -> Vec<Value> {
-        let mut reader = MicrodataReader { left: MAX_MICRODATA };
+        self.microdata_within(&self.budget())
+    }
+
+    /// Like [`Document::microdata`], with a budget that other work on the page shares.
+    pub(crate) fn microdata_within(&self, budget: &PageBudget) -> Vec<Value> {
+        let mut reader = MicrodataReader { left: MAX_MICRODATA, budget };
         let is_item = |element: &Element<'_>| element.raw_attribute("itemscope").is_some();
-        let top_items = self.elements().filter(is_item).filter(|item| item.raw_attribute("itemprop").is_none());
+        let top_items = self
+            .elements()
+            .take_while(|_| budget.visit())
+            .filter(is_item)
+            .filter(|item| item.raw_attribute("itemprop").is_none());
         top_items.map_while(|item| reader.item(item, 0)).collect()
     }
 }
@@ -68,48 +96,57 @@ pub(crate) fn is_json_ld(kind: &str) -> bool {
 }
 
 /// Parses blocks of JSON-LD, up to the limit of a page. Blocks that cannot be parsed are skipped.
-pub(crate) fn parse_blocks<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<Value> {
+pub(crate) fn parse_blocks<'a>(texts: impl Iterator<Item = &'a str>, budget: &PageBudget) -> Vec<Value> {
     let mut bytes = 0;
     let mut blocks = Vec::new();
     for text in texts {
         bytes += text.len();
-        if bytes > MAX_JSON_LD {
+        if bytes > MAX_JSON_LD || budget.is_used_up() {
             break;
         }
-        blocks.extend(parse_lenient(text));
+        blocks.extend(parse_lenient(text, budget));
     }
     blocks
 }
 
 /// Parses JSON after removing what pages wrap around it: comments, CDATA marks, a final semicolon.
-fn parse_lenient(text: &str) -> Option<Value> {
+fn parse_lenient(text: &str, budget: &PageBudget) -> Option<Value> {
     let text = text.trim();
-    if let Ok(value) = serde_json::from_str(text) {
+    if let Some(value) = parse_json(text, budget) {
         return Some(value);
     }
+    // The text is copied twice at most.
+    (budget.hold(text.len() * 2) && budget.spend(text.len() * 4)).then_some(())?;
     let unwrapped = text.replace("<![CDATA[", "").replace("]]>", "");
-    let text = unwrapped.as_str();
+    let found = parse_inner(&unwrapped, budget);
+    budget.release(text.len() * 2);
+    found
+}
+
+/// Parses from the first bracket of a text to the last one.
+fn parse_inner(text: &str, budget: &PageBudget) -> Option<Value> {
     let start = text.find(['{', '['])?;
     let end = text.rfind(['}', ']'])?;
     let inner = text.get(start..=end)?;
-    if let Ok(value) = serde_json::from_str(inner) {
+    if let Some(value) = parse_json(inner, budget) {
         return Some(value);
     }
     // The most frequent error is a line break within a string.
     let cleaned: String = inner.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
-    serde_json::from_str(&cleaned).ok()
+    parse_json(&cleaned, budget)
 }
 
 /// Reads microdata items within the limit of a page.
 ///
 /// The items within an item have its number of names as copies, so each level of nesting can multiply what the level
 /// below it holds. Every copy is charged for before it is made.
-struct MicrodataReader {
+struct MicrodataReader<'b> {
     /// Bytes of values that may still be read.
     left: usize,
+    budget: &'b PageBudget,
 }
 
-impl MicrodataReader {
+impl MicrodataReader<'_> {
     /// An item with its properties; `None` if the limit is reached before it.
     fn item(&mut self, item: Element<'_>, depth: usize) -> Option<Value> {
         let kind = item.attribute("itemtype");
@@ -118,7 +155,7 @@ impl MicrodataReader {
         let mut properties = Map::new();
         properties.extend(kind.map(|kind| ("@type".to_owned(), Value::String(kind))));
         let mut next = item.node + 1;
-        while next < item.end() {
+        while next < item.end() && self.budget.visit() {
             let element = item.document.element(next);
             next += 1;
             if element.raw_attribute("itemscope").is_some() {
@@ -155,13 +192,13 @@ impl MicrodataReader {
     }
 
     fn text_value(&mut self, element: Element<'_>) -> Option<Value> {
-        let value = microdata_value(element);
+        let value = microdata_value(element, self.left, self.budget);
         self.charge(MICRODATA_VALUE + value.len())?;
         Some(Value::String(value))
     }
 
     fn charge(&mut self, bytes: usize) -> Option<()> {
-        let left = self.left.checked_sub(bytes);
+        let left = self.left.checked_sub(bytes).filter(|_| self.budget.spend(bytes) && self.budget.hold(bytes));
         self.left = left.unwrap_or(0);
         left.map(|_| ())
     }
@@ -179,7 +216,7 @@ fn add_value(properties: &mut Map<String, Value>, name: &str, value: Value) {
 }
 
 /// The value of a microdata property: an attribute that depends on the element, or the text if there is none.
-fn microdata_value(element: Element<'_>) -> String {
+fn microdata_value(element: Element<'_>, max_bytes: usize, budget: &PageBudget) -> String {
     let attribute = |name: &str| element.attribute(name).map(|value| value.trim().to_owned());
     let url = |name: &str| element.url(name).or_else(|| attribute(name));
     let value = match element.name_id() {
@@ -191,7 +228,7 @@ fn microdata_value(element: Element<'_>) -> String {
         names::TIME => attribute("datetime"),
         _ => attribute("content"),
     };
-    value.unwrap_or_else(|| element.text())
+    value.unwrap_or_else(|| element.text_within(max_bytes, budget))
 }
 
 /// A path into structured data: `Product.offers.price`, `headline`, `author[1].name`.
