@@ -50,6 +50,21 @@ fn the_output_contains_the_chess_exhibition() {
     assert!(!shown.contains("\ntokio"), "{shown}");
 }
 
+/// The flag `--svg` shows whether the comparison went on: the chart is written after it.
+#[test]
+fn a_closed_pipe_ends_the_exhibition_silently() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("race.svg");
+    for arguments in [&["--svg", picture.to_str().unwrap()][..], &["--trace"], &["--memory", "--runs", "1"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command.arg("exhibition").args(SMALL).args(arguments).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{arguments:?}");
+        assert!(!picture.exists(), "the comparison went on without a reader");
+    }
+}
+
 #[test]
 fn the_trace_shows_two_interleaved_fetches() {
     let output = exhibition(&["--trace"]);

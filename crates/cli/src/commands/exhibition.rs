@@ -114,7 +114,7 @@ pub fn run_as_child(arguments: &[OsString]) -> Option<ExitCode> {
 }
 
 /// Runs the crawl that the first argument describes, and prints its cost as JSON.
-fn crawl(arguments: &[String]) -> Result<(), String> {
+fn crawl(arguments: &[String]) -> Result<(), Stopped> {
     let task = arguments.first().map_or("", String::as_str);
     let task: CrawlTask =
         serde_json::from_str(task).map_err(|error| format!("invalid task for a child process: {error}"))?;
@@ -130,17 +130,32 @@ pub fn run(args: &ExhibitionArgs) -> Result<ExitCode, UsageError> {
     Ok(exit_code(show(args)))
 }
 
-fn exit_code(result: Result<(), String>) -> ExitCode {
+/// Why the command ended early.
+enum Stopped {
+    /// Standard output cannot be written, or its reader has closed the pipe.
+    Output(io::Error),
+    /// The message for the user.
+    Failed(String),
+}
+
+impl From<String> for Stopped {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+fn exit_code(result: Result<(), Stopped>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
+        Err(Stopped::Output(error)) => standard_output::exit_code(Err(error)),
+        Err(Stopped::Failed(why)) => {
             print_error(&argiope_core::output::escape::visible(&why));
             ExitCode::from(FAILED)
         }
     }
 }
 
-fn show(args: &ExhibitionArgs) -> Result<(), String> {
+fn show(args: &ExhibitionArgs) -> Result<(), Stopped> {
     let program = std::env::current_exe().map_err(|error| format!("the path of the program is unknown: {error}"))?;
     let engines = engines(&args.engine)?;
     if args.trace {
@@ -165,7 +180,7 @@ fn engines(requested: &[EngineName]) -> Result<Vec<EngineName>, String> {
     Ok(engines)
 }
 
-fn show_trace() -> Result<(), String> {
+fn show_trace() -> Result<(), Stopped> {
     let lines = trace::trace(TRACE_LATENCY).map_err(|error| error.to_string())?;
     let slow = TRACE_LATENCY.as_millis();
     let mut text = format!(
@@ -179,7 +194,7 @@ fn show_trace() -> Result<(), String> {
     write(&text)
 }
 
-fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {
+fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), Stopped> {
     let mut rows = Vec::new();
     let tls_settings: &[bool] = if args.tls { &[true] } else { &[false, true] };
     if !args.json {
@@ -223,7 +238,7 @@ fn show_memory(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) ->
 }
 
 /// `--crowd`: opens `count` fetches with each engine before any of them is answered.
-fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &ExhibitionArgs) -> Result<(), String> {
+fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &ExhibitionArgs) -> Result<(), Stopped> {
     let (mut crowds, mut faults) = (Vec::new(), Vec::new());
     let last_progress = Cell::new(Instant::now());
     let progress = |progress: CrowdProgress| {
@@ -272,11 +287,12 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &Exhib
         };
         print_json(&crowds.iter().map(row).collect::<Result<_, _>>()?)?;
     }
-    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ").into()) }
 }
 
-fn write_svg(file: &Path, chart: String) -> Result<(), String> {
-    AtomicFile::write(file, chart).map_err(|error| format!("{} cannot be written: {error}", file.display()))
+fn write_svg(file: &Path, chart: String) -> Result<(), Stopped> {
+    let written = AtomicFile::write(file, chart);
+    Ok(written.map_err(|error| format!("{} cannot be written: {error}", file.display()))?)
 }
 
 fn crowd_row(engine: EngineName, crowd: &memory::CrowdResult) -> String {
@@ -295,7 +311,7 @@ fn crowd_row(engine: EngineName, crowd: &memory::CrowdResult) -> String {
     )
 }
 
-fn show_comparison(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), String> {
+fn show_comparison(program: &Path, engines: &[EngineName], args: &ExhibitionArgs) -> Result<(), Stopped> {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let web = SlowWeb {
         hosts: number(args.hosts),
@@ -340,7 +356,7 @@ fn show_comparison(program: &Path, engines: &[EngineName], args: &ExhibitionArgs
     write(EXPLANATION)
 }
 
-fn show_chess() -> Result<(), String> {
+fn show_chess() -> Result<(), Stopped> {
     let polgar = ChessExhibition::POLGAR;
     // `at_once` is the number of games that are played at the same time.
     let play = |at_once, champions| chess::play(polgar, at_once, champions).map_err(|error| error.to_string());
@@ -363,7 +379,7 @@ fn show_chess() -> Result<(), String> {
 }
 
 /// Prints the settings of the comparison, its lower bound, and the head of the table.
-fn print_introduction(comparison: &EngineComparison) -> Result<(), String> {
+fn print_introduction(comparison: &EngineComparison) -> Result<(), Stopped> {
     let web = &comparison.web;
     let seconds = |span: Duration| format!("{:.2} s", span.as_secs_f64());
     write(&format!(
@@ -438,22 +454,17 @@ fn parse_latency(text: &str) -> Result<Latency, String> {
     Ok(latency)
 }
 
-fn print_json(value: &serde_json::Value) -> Result<(), String> {
+fn print_json(value: &serde_json::Value) -> Result<(), Stopped> {
     print_line(&serde_json::to_string_pretty(value).map_err(|error| error.to_string())?)
 }
 
-fn print_line(line: &str) -> Result<(), String> {
+fn print_line(line: &str) -> Result<(), Stopped> {
     write(&format!("{line}\n"))
 }
 
-/// Prints to standard output. A closed pipe is not an error.
-fn write(text: &str) -> Result<(), String> {
-    match standard_output::write(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output cannot be written: {error}"))
-        }
-        _ => Ok(()),
-    }
+/// Prints to standard output. Without a reader, the command ends.
+fn write(text: &str) -> Result<(), Stopped> {
+    standard_output::write(text.as_bytes()).map_err(Stopped::Output)
 }
 
 fn print_note(message: &str) {
