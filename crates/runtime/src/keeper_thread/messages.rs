@@ -116,9 +116,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 let verdict = self.keeper.control(&control, now)?;
                 if verdict == ControlVerdict::Done {
                     self.collect_settled(now)?;
-                    self.note_unread();
-                    self.keeper.note_progress(now)?;
-                    self.commits.send(self.keeper.frontier_mut())?;
+                    self.send_commit(now)?;
                 }
                 let _ = answer.send(verdict.into_result());
             }

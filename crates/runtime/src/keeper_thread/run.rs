@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use argiope_core::schedule::job::Job;
 use argiope_core::schedule::keeper::{End, Order};
+use argiope_core::visit::Visit;
 use argiope_core::{Link, Time};
 use argiope_engine::{DnsQuery, Resolver, StopMode};
 
@@ -139,9 +140,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             self.commits.send_first_commit_once()?;
             self.collect_settled(now)?;
             if self.commits.should_send(now) {
-                self.note_unread();
-                self.keeper.note_progress(now)?;
-                self.commits.send(self.keeper.frontier_mut())?;
+                self.send_commit(now)?;
             }
             self.check_memory(now);
             self.check_disk(now);
@@ -177,10 +176,30 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         for _ in 0..max_visits {
             let Some(visit) = self.visits.pop() else { break };
             if self.has_disk_room(&visit, now)? {
+                self.list_archive_file(&visit, now)?;
                 self.keeper.finished(visit, now)?;
             }
         }
         Ok(())
+    }
+
+    /// Commits the name of the archive file that this visit begins, if it begins one. That commit precedes the one with
+    /// the visit.
+    fn list_archive_file(&mut self, visit: &Visit, now: Time) -> Result<(), Error> {
+        match self.keeper.next_archive_file(visit) {
+            Some(file) if self.commits.begin_output(&file) => {
+                self.collect_settled(now)?;
+                self.send_commit(now)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Commits what was collected, together with the progress so far.
+    pub(super) fn send_commit(&mut self, now: Time) -> Result<(), Error> {
+        self.note_unread();
+        self.keeper.note_progress(now)?;
+        self.commits.send(self.keeper.frontier_mut())
     }
 
     /// Processes the visits that arrived before the end, and collects settled visits.

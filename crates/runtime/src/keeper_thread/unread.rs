@@ -17,9 +17,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             return Ok(());
         }
         if !self.unread.is_empty() && !self.is_reader_gone {
-            self.note_unread();
-            self.keeper.note_progress(self.clock.now())?;
-            self.commits.send(self.keeper.frontier_mut())?;
+            self.send_commit(self.clock.now())?;
         }
         while !self.unread.is_empty() && !self.is_reader_gone {
             let Ok(message) = messages.recv() else { break };

@@ -18,8 +18,13 @@
 //! After a crash, the output files are truncated to the lengths in the last frame. So delivered records are neither
 //! lost nor duplicated.
 //!
-//! Invariant: when a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper
-//! can compute all positions in output files in advance.
+//! Invariants:
+//! - When a commit starts, an output file holds exactly the bytes of all commits before it. So the keeper can compute all
+//!   positions in output files in advance.
+//! - An output file is empty until a commit that lists it is durable. So after any fault, the next run knows which files
+//!   this crawl wrote.
+//! - A thread that fails tells the keeper before it waits for another thread, and closes its channels. The keeper then
+//!   waits for nothing but the end of both threads. So no failure leaves a thread waiting.
 
 mod frontier;
 mod progress;
@@ -28,7 +33,6 @@ mod tests;
 mod writer;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -38,7 +42,7 @@ use argiope_core::Time;
 use argiope_core::schedule::frontier::StoreError;
 use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
 pub use argiope_store::disk::CommitBatch;
-use argiope_store::disk::{Files, Lock, LogWriter, OutputHash};
+use argiope_store::disk::{Files, Lock, LogWriter, OutputHash, is_inside};
 
 pub use self::frontier::CommitFrontier;
 use self::progress::CommitProgress;
@@ -109,7 +113,10 @@ pub struct LockedDirectory {
 }
 
 /// The contents of one commit: its items in the order in which they were settled, and its frame.
+#[derive(Default)]
 struct CommitUnit {
+    /// The output files that this commit lists and that have no content yet.
+    begins: Vec<Box<str>>,
     items: Vec<Item>,
     /// The frame; `None` without a crawl directory, or if the frontier has nothing to commit.
     batch: Option<CommitBatch>,
@@ -142,6 +149,8 @@ pub struct CommitQueue {
     jsonl: Option<OutputFile>,
     /// The length of each output file including everything collected.
     lengths: BTreeMap<Box<str>, u64>,
+    /// The output files that the next commit is the first to list.
+    begins: Vec<Box<str>>,
     /// The first commit, until [`CommitQueue::send_first_commit_once`] sends it.
     first_commit: Option<CommitUnit>,
     /// Whether the crawl has a crawl directory.
@@ -174,21 +183,10 @@ impl CommitQueue {
         let (to_writer, commits) = sync_channel(if has_crawl_directory { 1 } else { MAX_QUEUED });
         let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
         let jsonl = target.jsonl.as_ref().map(|output| output.name.clone());
-        let writer = Writer { outputs, log, jsonl, consumer, inbox: inbox.clone() };
-        let work = move || {
-            // Report a panic at once, like a disk error. Otherwise the keeper would notice it only at the end.
-            let written = catch_unwind(AssertUnwindSafe(|| writer.run(commits))).unwrap_or_else(|_| {
-                Err(Error::internal("a fault in Argiope while records were written; what was committed is safe"))
-            });
-            if let Err(fault) = &written {
-                // If the keeper has ended, it gets the error from `end`.
-                let _ = inbox.send(KeeperMessage::Fault(fault.clone()));
-            }
-            written
-        };
+        let writer = Writer { outputs, log, jsonl, consumer, inbox };
         Self {
             to_writer: Some(to_writer),
-            writer: WriterThread::NotStarted(Box::new(work)),
+            writer: WriterThread::NotStarted(Box::new(move || writer.run(commits))),
             items: Vec::new(),
             bytes: 0,
             commit_bytes: max_memory.map_or(COMMIT_BYTES, |limit| {
@@ -200,21 +198,40 @@ impl CommitQueue {
             progress: CommitProgress::default(),
             jsonl: target.jsonl,
             lengths,
+            begins: Vec::new(),
             first_commit: None,
             has_crawl_directory,
             compaction: None,
         }
     }
 
-    /// Prepares the first commit, which contains the names of the outputs. It precedes all writes to them, so a
-    /// non-empty file that no commit lists was not written by this crawl. [`CommitQueue::send_first_commit_once`] sends it
-    /// after the first requests, which do not wait for it.
+    /// Prepares the first commit, which lists the outputs. [`CommitQueue::send_first_commit_once`] sends it after the
+    /// first requests, which do not wait for it.
     pub fn prepare_first_commit<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
         if self.has_crawl_directory {
             let batch = frontier.commit(&as_pairs(&self.lengths), NOT_LAST)?;
-            self.first_commit = Some(CommitUnit { items: Vec::new(), batch });
+            self.first_commit = Some(CommitUnit { begins: self.empty_outputs(), items: Vec::new(), batch });
         }
         Ok(())
+    }
+
+    /// The outputs without committed bytes. An earlier run may have listed them and not created them. A manipulated log
+    /// could name any file, so a file outside of the directory must be the one that the current command names.
+    fn empty_outputs(&self) -> Vec<Box<str>> {
+        let jsonl = self.jsonl.as_ref().map(|output| &output.name);
+        let empty = self.lengths.iter().filter(|(_, length)| **length == 0).map(|(name, _)| name);
+        empty.filter(|name| is_inside(name) || jsonl == Some(name)).cloned().collect()
+    }
+
+    /// Adds an output file to the next commit, unless an earlier one lists it; returns whether it was added. The caller
+    /// sends that commit before the first bytes of the file.
+    pub fn begin_output(&mut self, name: &str) -> bool {
+        if !self.has_crawl_directory || self.lengths.contains_key(name) {
+            return false;
+        }
+        self.lengths.insert(name.into(), 0);
+        self.begins.push(name.into());
+        true
     }
 
     /// Starts the writer with the first commit, if that was not done yet. Called after the first requests are sent.
@@ -341,7 +358,7 @@ impl CommitQueue {
         self.send_collected(frontier, LAST)?;
         // All pages of the run are sent. The remaining commits are portions of the snapshot.
         while let Some(batch) = frontier.commit(&as_pairs(&self.lengths), LAST)? {
-            self.dispatch(CommitUnit { items: Vec::new(), batch: Some(batch) }, 0)?;
+            self.dispatch(CommitUnit { batch: Some(batch), ..CommitUnit::default() }, 0)?;
         }
         Ok(())
     }
@@ -349,11 +366,12 @@ impl CommitQueue {
     /// Ends the writer and drops unsent events. Returns when everything that was sent is durable and delivered.
     pub fn end(&mut self) -> Result<(), Error> {
         self.to_writer = None;
-        match std::mem::replace(&mut self.writer, WriterThread::Ended) {
-            WriterThread::Running(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
-            WriterThread::NotStarted(_) | WriterThread::Ended => {}
-        }
-        self.join_compaction()
+        let written = match std::mem::replace(&mut self.writer, WriterThread::Ended) {
+            WriterThread::Running(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            WriterThread::NotStarted(_) | WriterThread::Ended => Ok(()),
+        };
+        // Also after an error: the compaction may still be writing to the directory.
+        written.and(self.join_compaction())
     }
 
     /// Waits for the end of the compaction, if one was started.
@@ -373,8 +391,9 @@ impl CommitQueue {
         }
         let batch = frontier.commit(&as_pairs(&self.lengths), is_last)?;
         self.first_event = None;
-        let (items, bytes) = (std::mem::take(&mut self.items), std::mem::take(&mut self.bytes));
-        self.dispatch(CommitUnit { items, batch }, bytes)
+        let (begins, items) = (std::mem::take(&mut self.begins), std::mem::take(&mut self.items));
+        let bytes = std::mem::take(&mut self.bytes);
+        self.dispatch(CommitUnit { begins, items, batch }, bytes)
     }
 
     /// Sends a commit to the writer, which is started if it does not run.

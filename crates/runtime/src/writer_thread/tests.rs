@@ -13,8 +13,10 @@ fn a_removed_output_file_is_detected_after_a_commit_without_items() {
     let outputs = BTreeMap::new();
     let locked = LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock };
     let (mut outputs, _log) = OutputFiles::new(locked);
-    outputs.append(&[Item::Line(b"{}\n".to_vec())], Some("archive/1.warc")).expect("written");
-    outputs.append(&[], None).expect("nothing to write");
+    outputs.begin(&["archive/1.warc".into()]).expect("created");
+    let items = [Item::Line(b"{}\n".to_vec())];
+    outputs.append(writer::pieces(&items, Some("archive/1.warc")), None).expect("written");
+    outputs.append(Vec::new(), None).expect("nothing to write");
     outputs.check_existence().expect("it is there");
     std::fs::remove_file(folder.path().join("archive/1.warc")).expect("removed");
     assert!(outputs.check_existence().is_err());
@@ -168,7 +170,8 @@ fn outputs_are_synced_while_the_log_of_the_previous_commit_is_synced() {
         opened.frontier.keep_line(&line).expect("kept");
         // Each line has 11 bytes.
         let batch = opened.frontier.commit(&[("pages.jsonl", 11 * number)]).expect("commits");
-        to_writer.send(CommitUnit { items: vec![Item::Line(line)], batch }).expect("a receiver");
+        let begins = if number == 1 { vec!["pages.jsonl".into()] } else { Vec::new() };
+        to_writer.send(CommitUnit { begins, items: vec![Item::Line(line)], batch }).expect("a receiver");
     }
     drop(to_writer);
     let jsonl = Some("pages.jsonl".into());

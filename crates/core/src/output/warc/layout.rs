@@ -67,10 +67,19 @@ impl ArchiveLayout {
         }
     }
 
+    /// The file that this exchange begins; `None` if it continues the current file.
+    pub fn next_file(&self, exchange: &WarcExchange) -> Option<String> {
+        self.begins_file(exchange).then(|| file_name(self.number + 1, exchange.compression))
+    }
+
+    fn begins_file(&self, exchange: &WarcExchange) -> bool {
+        self.number == 0 || self.offset >= self.file_size || self.compression != exchange.compression
+    }
+
     /// Assigns the next location in the archive to this exchange. `unchanged` is the archived body of the page, if the
     /// response was a 304.
     pub fn place(&mut self, exchange: WarcExchange, unchanged: Option<WarcPayload>) -> (WarcLocation, ArchiveChunk) {
-        if self.number == 0 || self.offset >= self.file_size || self.compression != exchange.compression {
+        if self.begins_file(&exchange) {
             self.number += 1;
             self.offset = 0;
             self.compression = exchange.compression;

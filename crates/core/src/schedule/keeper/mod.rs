@@ -271,6 +271,12 @@ impl<F: Frontier> Keeper<F> {
         }
     }
 
+    /// The file of the archive that this visit begins when it is settled; `None` if it begins none.
+    pub fn next_archive_file(&self, visit: &Visit) -> Option<String> {
+        let (layout, exchange) = self.archive_layout.as_ref().zip(visit.for_keeper.archive())?;
+        layout.next_file(exchange)
+    }
+
     /// Lets the user of the library add links in response to pages: every settled page keeps the crawl open, and
     /// [`Keeper::set_open`] closes it when the user has processed all pages.
     pub fn keep_open_after_pages(&mut self) {
