@@ -1,11 +1,13 @@
 //! [`CustomFrontier`]: an adapter for a custom frontier. The runtime requires a [`CommitFrontier`], which can commit to a
 //! crawl directory; a custom frontier does not commit.
 
+use argiope_core::base::job::LaneId;
+use argiope_core::base::link::LinkRef;
+use argiope_core::base::link::{Link, LinkKind};
+use argiope_core::base::url::UrlRef;
 use argiope_core::output::record::WarcLocation;
-use argiope_core::page::link::{Link, LinkKind};
-use argiope_core::page::url::UrlRef;
 use argiope_core::schedule::frontier::{
-    Counts, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
+    Counts, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, Put, StoreError,
 };
 use argiope_core::schedule::keeper::ArchiveChunk;
 use argiope_runtime::writer_thread::CommitFrontier;

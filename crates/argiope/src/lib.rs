@@ -43,8 +43,8 @@ mod settings;
 mod sink;
 
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
+pub use argiope_core::base::custom_request::{CustomRequest, Method};
 pub use argiope_core::http::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
-pub use argiope_core::page::custom_request::{CustomRequest, Method};
 pub use argiope_core::page::follow::PageLink;
 pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
@@ -78,10 +78,11 @@ pub mod config {
 /// Unstable: the crawler uses this trait internally, for frontiers in memory, on disk and on many machines. It may
 /// change in any release.
 pub mod frontier {
-    pub use argiope_core::page::url::UrlRef;
+    pub use argiope_core::base::job::LaneId;
+    pub use argiope_core::base::link::{ALREADY_SENT, LinkRef, UrlHash};
+    pub use argiope_core::base::url::UrlRef;
     pub use argiope_core::schedule::frontier::{
-        ALREADY_SENT, Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, LaneId, LinkRef, Put, StoreError,
-        StoreErrorKind, UrlHash,
+        Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, Put, StoreError, StoreErrorKind,
     };
     pub use argiope_core::schedule::store_error::Remedy;
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError, Selector};
-use argiope_core::page::custom_request::Method;
+use argiope_core::base::custom_request::Method;
 use argiope_core::page::reader::decode;
 use argiope_core::page_budget::PageBudget;
 use argiope_core::visit::{Facts, PageFindings, Visit};

@@ -6,7 +6,7 @@
 mod families;
 
 use argiope_content::{Article, Document, Extraction, ParseLimits, Selector, TextFormat};
-use argiope_core::page::url::Url;
+use argiope_core::base::url::Url;
 use argiope_core::page_budget::PageBudget;
 use families::{FAMILIES, Family, SELECTORS};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::time::Time;
+use crate::base::time::Time;
 
 /// The right to start requests until a given time, which can be postponed. The default never expires.
 #[derive(Clone, Debug)]

@@ -42,7 +42,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("content codings in a chain", limits.max_codings.to_string()),
         ("window of zstd", bytes(1 << ZSTD_WINDOW_LOG)),
         ("ETag or Last-Modified that is kept", bytes(fetch::MAX_VALIDATOR as u64)),
-        ("message of a failure", bytes(crate::outcome::MAX_MESSAGE as u64)),
+        ("message of a failure", bytes(crate::base::outcome::MAX_MESSAGE as u64)),
         ("bytes read only to keep a connection", bytes(MAX_DRAIN)),
         ("certificates beside the server's own", MAX_INTERMEDIATES.to_string()),
         ("redirects in a row", config.max_redirects.to_string()),

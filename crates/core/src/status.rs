@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::budget::MemoryPart;
-use crate::outcome::{ErrorKind, Outcome};
+pub use crate::base::budget::MemoryPart;
+use crate::base::outcome::{ErrorKind, Outcome};
 use crate::rules::Pace;
 pub use crate::schedule::wait::WaitReason;
 

@@ -3,19 +3,20 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::base::job::{Job, LaneHttp, LaneId, Purpose};
+use crate::base::link::ALREADY_SENT;
+use crate::base::link::Link;
+use crate::base::link_list::LinkList;
+use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::base::time::Time;
+use crate::base::url::Url;
 use crate::http::cookies::SetCookie;
-use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::warc::WarcExchange;
 use crate::page::examine::PageFacts;
 use crate::page::follow_list::FollowList;
-use crate::page::link::{Link, LinkList};
 use crate::page::reader::{HeldBody, PageContent};
 use crate::page::scope::ScopeRule;
-use crate::page::url::Url;
-use crate::schedule::frontier::ALREADY_SENT;
-use crate::schedule::job::{Job, LaneHttp, LaneId, Purpose};
 use crate::schedule::trap::Likeness;
-use crate::time::Time;
 
 /// The result of one job: the link, the facts of the exchange, the findings of the page, and what the keeper
 /// needs to schedule further work.
@@ -154,7 +155,7 @@ pub struct KeeperPart {
     /// Every link of the page, for the link graph.
     pub(crate) edges: Option<Box<LinkList>>,
     /// Charges the visit to the memory budget, if it is large.
-    pub(crate) charge: Option<crate::budget::BudgetCharge>,
+    pub(crate) charge: Option<crate::base::budget::BudgetCharge>,
     /// Fingerprint of the text, to recognise near-duplicate pages.
     pub(crate) likeness: Option<Likeness>,
     /// The exchange encoded for the archive, if there is one.
@@ -237,7 +238,7 @@ pub struct Wire {
     /// The negotiated TLS parameters, if a handshake was completed.
     pub tls_info: Option<crate::http::conn::TlsInfo>,
     /// Charges these bytes to the memory budget until they are dropped.
-    pub charge: crate::budget::BudgetCharge,
+    pub charge: crate::base::budget::BudgetCharge,
 }
 
 impl Wire {
@@ -253,7 +254,7 @@ pub enum SiteFile {
     /// The bytes of a robots.txt.
     Robots(Vec<u8>),
     /// A parsed sitemap, and its charge to the memory budget.
-    Sitemap(crate::page::sitemap::Sitemap, crate::budget::BudgetCharge),
+    Sitemap(crate::page::sitemap::Sitemap, crate::base::budget::BudgetCharge),
 }
 
 /// How long each phase took; `None` if it did not take place.
@@ -341,7 +342,7 @@ impl Visit {
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.
     pub fn not_fetched(link: Link, outcome: Outcome, error: Option<Failure>, now: Time) -> Self {
         let purpose =
-            if link.kind == crate::page::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
+            if link.kind == crate::base::link::LinkKind::SitemapFile { Purpose::Sitemap } else { Purpose::Page };
         let mut visit = Self::with_outcome(link, purpose, outcome, now);
         visit.facts.error = error;
         visit

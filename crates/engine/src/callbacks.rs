@@ -17,9 +17,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use argiope_core::Time;
+use argiope_core::base::job::Job;
 use argiope_core::http::conn::Step;
 use argiope_core::http::session::{Completed, Session, SlotKey, slot_key};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use slab::Slab;
 

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use argiope_core::schedule::job::Job;
+use argiope_core::base::job::Job;
 use argiope_core::visit::Visit;
 
 /// How a worker stops.

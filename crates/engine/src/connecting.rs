@@ -8,8 +8,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use argiope_core::base::job::Job;
 use argiope_core::http::session::{self, Session, SlotKey};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use argiope_core::{Failure, Race, RaceStep, Time};
 

@@ -14,8 +14,8 @@ use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use argiope_core::Time;
+use argiope_core::base::job::Job;
 use argiope_core::http::session::{SlotKey, slot_key};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 
 use crate::Clock;

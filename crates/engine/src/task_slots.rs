@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
 use argiope_core::Time;
+use argiope_core::base::job::Job;
 use argiope_core::http::session::{ConnKey, Session, SlotKey, slot_key};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 
 use crate::resources::Resources;
@@ -189,9 +189,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
+    use argiope_core::base::job::{LaneHttp, LaneId, Purpose};
     use argiope_core::http::conn::Step;
     use argiope_core::rules::Config;
-    use argiope_core::schedule::job::{LaneHttp, LaneId, Purpose};
     use argiope_core::{Link, Url};
 
     use super::*;

@@ -20,9 +20,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
+use argiope_core::base::job::Job;
 use argiope_core::http::conn::Step;
 use argiope_core::http::session::{Completed, Session, slot_key};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use argiope_core::{Failure, Time};
 use slab::Slab;

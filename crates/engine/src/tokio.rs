@@ -24,9 +24,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use argiope_core::base::job::Job;
 use argiope_core::http::conn::Step;
 use argiope_core::http::session::{Session, SlotKey};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;

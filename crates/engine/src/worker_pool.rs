@@ -9,8 +9,8 @@ use std::str::FromStr;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
+use argiope_core::base::job::Job;
 use argiope_core::rules::Rules;
-use argiope_core::schedule::job::Job;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::epoll::Poller;

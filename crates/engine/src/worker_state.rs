@@ -15,8 +15,8 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use argiope_core::Time;
+use argiope_core::base::job::Job;
 use argiope_core::http::session::{Completed, Session, SlotKey};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 
 use crate::channel::{StopMode, VisitSender};

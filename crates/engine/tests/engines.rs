@@ -101,7 +101,7 @@ fn a_closed_port_is_reported_as_refused(kind: EngineKind) {
     let visit = bench.fetch(job(1, address, "/"));
     assert_eq!(visit.facts.outcome, Outcome::Failed);
     assert_eq!(visit.facts.error.as_ref().unwrap().kind, ErrorKind::ConnectRefused);
-    assert_eq!(visit.for_keeper.slot(), Some((argiope_core::schedule::job::LaneId(1), 0)));
+    assert_eq!(visit.for_keeper.slot(), Some((argiope_core::base::job::LaneId(1), 0)));
 }
 
 fn the_second_address_is_tried_after_the_first(kind: EngineKind) {

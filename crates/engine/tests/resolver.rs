@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::ErrorKind;
-use argiope_core::schedule::job::LaneId;
+use argiope_core::base::job::LaneId;
 use argiope_engine::resolver::{DnsAnswer, DnsQuery, DnsResult, Resolver, ResolverSettings};
 
 /// A timeout that no test reaches.

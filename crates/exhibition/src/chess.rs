@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::output::record::WallClock;
+use argiope_core::base::time::WallClock;
 use argiope_core::rules::{Config, Pace, RobotsPolicy};
 use argiope_core::schedule::keeper::{Keeper, Order};
 use argiope_core::visit::Visit;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use argiope_content::{Article, Document, Extraction, FieldCount, MainText, ParseLimits, TEXT_CUT, Tally, TextFormat};
 use argiope_core::page::reader::{PageContent, PageReader};
-use argiope_core::page::url::Url;
+use argiope_core::base::url::Url;
 use argiope_core::page_budget::PageBudget;
 use argiope_core::rules::{Config, ConfigError};
 

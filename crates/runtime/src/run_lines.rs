@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argiope_core::output::escape::write_json;
+use argiope_core::base::escape::write_json;
 use argiope_core::output::record::VERSION;
 use argiope_core::schedule::keeper::{Changes, End};
 use argiope_core::schedule::trap::Cut;

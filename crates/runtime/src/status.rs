@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
-use argiope_core::outcome::{ErrorKind, Outcome};
+use argiope_core::base::job::LaneId;
+use argiope_core::base::outcome::{ErrorKind, Outcome};
 use argiope_core::rules::Rules;
-use argiope_core::schedule::frontier::{Frontier, LaneId};
+use argiope_core::schedule::frontier::Frontier;
 use argiope_core::schedule::keeper::Keeper;
 use argiope_core::schedule::lane::Lane;
 use argiope_core::schedule::workbench::Workbench;
@@ -239,7 +240,7 @@ fn resident_memory() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use argiope_core::page::link::Link;
+    use argiope_core::base::link::Link;
 
     use super::*;
 

@@ -6,8 +6,8 @@
 //! The rest of the URL ends with the stored form.
 
 use crate::varint::{Bytes, write_varint};
-use argiope_core::page::custom_request::{CustomRequest, rank_of_encoded};
-use argiope_core::schedule::frontier::link_fingerprint;
+use argiope_core::base::custom_request::{CustomRequest, rank_of_encoded};
+use argiope_core::base::link::link_fingerprint;
 use argiope_core::{Link, LinkKind, LinkRef, Url, UrlRef};
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use crate::lanes::LaneNames;
 use crate::link_codec::BareLink;
 use crate::seen::SeenSet;
 use crate::varint::{Bytes, write_varint};
-use argiope_core::schedule::frontier::link_fingerprint;
+use argiope_core::base::link::link_fingerprint;
 use argiope_core::{
     Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef,
 };

@@ -3,7 +3,7 @@
 //!
 //! The last test applies long random histories of calls to a frontier and to a simple model, and compares the results.
 
-use argiope_core::page::custom_request::{CustomRequest, Method};
+use argiope_core::base::custom_request::{CustomRequest, Method};
 use argiope_core::{Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
 use std::collections::HashSet;
 use std::sync::Arc;

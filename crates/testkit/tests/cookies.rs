@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::base::time::WallClock;
 use argiope_core::http::cookies::SetCookie;
-use argiope_core::output::record::WallClock;
 use argiope_core::rules::{Config, RobotsPolicy, Span};
 use argiope_core::schedule::keeper::{Keeper, Order};
 use argiope_core::visit::Visit;

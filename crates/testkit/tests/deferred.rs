@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::output::record::WallClock;
+use argiope_core::base::link::LinkKind;
+use argiope_core::base::time::WallClock;
 use argiope_core::page::follow_list::FollowList;
-use argiope_core::page::link::LinkKind;
 use argiope_core::rules::{Config, RobotsPolicy, ScopeKind};
 use argiope_core::schedule::keeper::{End, Keeper, Order};
 use argiope_core::visit::Visit;

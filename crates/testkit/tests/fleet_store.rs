@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use argiope_core::page::custom_request::{CustomRequest, Method};
-use argiope_core::schedule::frontier::ALREADY_SENT;
+use argiope_core::base::custom_request::{CustomRequest, Method};
+use argiope_core::base::link::ALREADY_SENT;
 use argiope_core::{Link, LinkRef, Url};
 use argiope_store::cluster::{
     BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleReply, SettleRequest, TakeRequest, TakeResult,

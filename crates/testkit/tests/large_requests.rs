@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::output::record::WallClock;
-use argiope_core::page::custom_request::{CustomRequest, Method};
-use argiope_core::page::link::Link;
+use argiope_core::base::custom_request::{CustomRequest, Method};
+use argiope_core::base::link::Link;
+use argiope_core::base::time::WallClock;
 use argiope_core::rules::{Config, RobotsPolicy};
 use argiope_core::schedule::keeper::{Keeper, Order};
 use argiope_core::visit::Visit;

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::rules::{Config, Pace};
-use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::rules::{Config, Pace, RobotsPolicy, ScopeKind, Size, Span};
-use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{Arrival, ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};

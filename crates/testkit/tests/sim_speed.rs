@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Time;
+use argiope_core::base::job::Purpose;
 use argiope_core::rules::{Config, Pace, ScopeKind, Size, Span};
-use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::keeper::End;
 use argiope_testkit::sim::broad::BroadWeb;
 use argiope_testkit::sim::{Sim, SimReport};

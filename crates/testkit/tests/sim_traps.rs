@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::page::sitemap::{Sitemap, SitemapEntry, SitemapFormat};
 use argiope_core::rules::{Config, ScopeKind, TrapPolicy};
-use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::End;
 use argiope_core::schedule::trap::TrapRule;
 use argiope_core::{LinkKind, LinkList, Outcome, Time, Url};

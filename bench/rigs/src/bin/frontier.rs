@@ -16,7 +16,7 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use argiope_core::schedule::frontier::link_fingerprint;
+use argiope_core::base::link::link_fingerprint;
 use argiope_core::{FinalOutcome, Frontier, Outcome, StoreError};
 use argiope_rigs::{AddressGenerator, CommitWriter, kernel};
 use argiope_store::disk::{self, CrawlSettings};

@@ -9,12 +9,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::base::job::Purpose;
+use argiope_core::base::time::WallClock;
 use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
-use argiope_core::output::record::{self, WallClock};
+use argiope_core::output::record;
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 use argiope_core::page::examine::{ExamineLimits, Examiner};
 use argiope_core::rules::{Config, Pace, RobotsPolicy, Rules};
-use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::workbench::{Next, Workbench};
 use argiope_core::visit::Visit;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, Url};

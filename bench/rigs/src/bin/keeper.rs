@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::output::record::WallClock;
+use argiope_core::base::job::Job;
+use argiope_core::base::time::WallClock;
 use argiope_core::rules::{Config, Pace, RobotsPolicy};
-use argiope_core::schedule::job::Job;
 use argiope_core::schedule::keeper::{Keeper, Order};
 use argiope_core::visit::Visit;
 use argiope_core::{FollowList, LinkKind, Outcome, Time, UrlRef};

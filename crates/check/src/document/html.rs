@@ -1,11 +1,11 @@
 //! References and anchors of HTML.
 
+use argiope_core::base::link::LinkKind;
 use argiope_core::page::examine::names::{self, key};
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
 use argiope_core::page::examine::{
     ForeignStack, TextContext, decode_character_references, has_word, kind_of_rel, refresh_header, srcset_candidates,
 };
-use argiope_core::page::link::LinkKind;
 
 use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText};
 use crate::anchors::AnchorCollector;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 use super::{message, more_places};
 use crate::finding::{CheckReport, LinkFinding, Occurrence, Verdict};

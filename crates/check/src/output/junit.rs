@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::output::escape::{visible, write_markup_text};
+use argiope_core::base::escape::{visible, write_markup_text};
 
 use super::{findings_by_page, message};
 use crate::finding::{CheckReport, Verdict};

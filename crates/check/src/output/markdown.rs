@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::output::escape::{markdown_text, visible};
+use argiope_core::base::escape::{markdown_text, visible};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use super::{MAX_PLACES, more_places, place, summary_line};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 use super::{MAX_PLACES, more_places, place};
 use crate::finding::{CheckReport, CheckSummary, LinkFinding, Verdict};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use argiope_core::output::escape::{json_line, markdown_text, visible};
+use argiope_core::base::escape::{json_line, markdown_text, visible};
 use argiope_core::rules::Span;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};

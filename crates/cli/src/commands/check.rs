@@ -14,7 +14,7 @@ use argiope_check::{
     StatusRanges, WebCheck, read_ignore_file,
 };
 use argiope_core::Url;
-use argiope_core::output::escape::{self, visible};
+use argiope_core::base::escape::{self, visible};
 use argiope_core::rules::{Config, ScopeKind, Size, Span};
 use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;

@@ -28,7 +28,7 @@ use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
 use crate::screen::live::{LivePrinter, LiveView, View};
 use crate::screen::{view, wording};
-use argiope_core::output::escape;
+use argiope_core::base::escape;
 
 /// Exit code: no root led to a page.
 const NO_ROOT: u8 = 4;

@@ -14,7 +14,7 @@ use super::{FAILED, print_error, standard_output};
 use crate::flags;
 use crate::flags::config_file::UsageError;
 use crate::screen::view;
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  argiope ctl ./example.com.crawl status\n  \

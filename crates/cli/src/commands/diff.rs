@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use argiope_core::Outcome;
-use argiope_core::output::escape::{visible, write_json};
+use argiope_core::base::escape::{visible, write_json};
 use argiope_core::schedule::keeper::{Change, ChangeNote, Changes};
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};

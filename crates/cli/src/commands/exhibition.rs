@@ -147,9 +147,14 @@ impl From<String> for Stopped {
 fn exit_code(result: Result<(), Stopped>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
+<<<<<<< HEAD
         Err(Stopped::Output(error)) => standard_output::exit_code(Err(error)),
         Err(Stopped::Failed(why)) => {
-            print_error(&argiope_core::output::escape::visible(&why));
+            print_error(&argiope_core::base::escape::visible(&why));
+=======
+        Err(why) => {
+            print_error(&argiope_core::base::escape::visible(&why));
+>>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
             ExitCode::from(FAILED)
         }
     }
@@ -469,7 +474,7 @@ fn write(text: &str) -> Result<(), Stopped> {
 
 fn print_note(message: &str) {
     // Ignored: if standard error is closed, the message has no reader.
-    let _ = writeln!(io::stderr(), "note: {}", argiope_core::output::escape::visible(message));
+    let _ = writeln!(io::stderr(), "note: {}", argiope_core::base::escape::visible(message));
 }
 
 #[cfg(test)]

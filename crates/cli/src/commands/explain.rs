@@ -15,7 +15,7 @@ use super::control_socket::{self, ControlRequest};
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug, PartialEq, Eq)]
 #[command(after_help = "Example:\n  argiope explain ./example.com.crawl https://example.com/missing")]

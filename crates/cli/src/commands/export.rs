@@ -16,7 +16,7 @@ use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 use argiope_content::Extraction;
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 use argiope_runtime::content_reader;
 
 /// Size of the write buffer.

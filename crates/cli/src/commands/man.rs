@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 use clap_mangen::Man;
 
 use super::{FAILED, print_error, standard_output};

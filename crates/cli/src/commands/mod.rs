@@ -6,7 +6,7 @@
 //! Invariant: standard output carries only data; messages go to standard error, and text from the web is escaped with
 //! [`escape`] before it is printed.
 //!
-//! [`escape`]: argiope_core::output::escape
+//! [`escape`]: argiope_core::base::escape
 
 pub mod audit;
 pub mod check;

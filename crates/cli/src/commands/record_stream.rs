@@ -12,7 +12,7 @@ use argiope_runtime::atomic_file::open_or_create;
 
 use super::standard_output;
 
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 /// Size of the write buffer.
 const BUFFER: usize = 64 << 10;

@@ -20,7 +20,7 @@ use crate::records::ReadError;
 use crate::report::detail::{self, MAX_GROUP_URLS};
 use crate::report_page::{self, ReportPage};
 use crate::screen::wording;
-use argiope_core::output::escape::{json_line, visible};
+use argiope_core::base::escape::{json_line, visible};
 use serde_json::{Value, json};
 
 /// Maximum number of entries of the most important lists, unless all are printed (`-vv`, `argiope report`).

@@ -24,7 +24,7 @@ use clap::Args;
 use super::{FAILED, print_error, warn_insecure};
 use crate::flags::config_file::UsageError;
 use crate::flags::{FetchFlags, TrustFlags, command_help};
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug)]
 #[command(mut_args = |arg| command_help::ROBOTS.adapt(arg), after_help = "\

@@ -16,7 +16,7 @@ use super::{FAILED, print_error, report};
 use crate::flags;
 use crate::flags::config_file::UsageError;
 use crate::records::not_a_crawl_directory;
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  argiope serve ./example.com.crawl\n\n\

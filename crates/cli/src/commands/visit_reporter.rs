@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::report::{Backlinks, CrawlReport, End, FaultySitemap, PageSummary};
+use argiope_core::base::job::Purpose;
 use argiope_core::rules::Rules;
-use argiope_core::schedule::job::Purpose;
 use argiope_core::schedule::keeper::Settled;
 use argiope_core::visit::Visit;
 

@@ -7,9 +7,9 @@ mod links;
 
 use std::path::Path;
 
+use argiope_core::base::url::StripParams;
 use argiope_core::page::robots::{Robots, RobotsVerdict};
 use argiope_core::page::scope::{ScopeRule, ScopeVerdict, percent_decoded};
-use argiope_core::page::url::StripParams;
 use argiope_core::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::schedule::carryover::LaneNote;
 use argiope_core::schedule::trap::Cut;

@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argiope_core::base::job::LaneId;
+use argiope_core::base::job::{Job, LaneHttp, Purpose};
 use argiope_core::http::conn::{Conn, Step};
 use argiope_core::http::fetch::{Fetch, FetchStart, Finished};
 use argiope_core::output::record::{WarcLocation, WarcPayload};
 use argiope_core::page::reader::{DeliveredBodies, decode};
 use argiope_core::rules::{Config, Environment, ProgramSettings, Rules, Size};
-use argiope_core::schedule::frontier::LaneId;
-use argiope_core::schedule::job::{Job, LaneHttp, Purpose};
 use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
 use flate2::read::MultiGzDecoder;
 

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use argiope_core::output::escape::write_json;
+use argiope_core::base::escape::write_json;
 use argiope_core::output::record::WarcLocation;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use serde::Serialize;

@@ -12,7 +12,7 @@ use super::columns::{COLUMNS, Value};
 use super::data::{self, DataSource};
 use crate::records::ReadError;
 use argiope_content::Extraction;
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 /// How cells are written that a spreadsheet would evaluate as formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use argiope_core::page::url::Url;
+use argiope_core::base::url::Url;
 use argiope_runtime::directory::hash_for_name;
 
 /// Maximum bytes of a file name or folder name that is made from one segment of a URL.

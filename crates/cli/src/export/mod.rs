@@ -27,7 +27,7 @@ use std::io::Write;
 use std::path::Path;
 
 use argiope_content::Extraction;
-use argiope_core::output::escape::{is_unsafe_char, write_json, write_markup_text};
+use argiope_core::base::escape::{is_unsafe_char, write_json, write_markup_text};
 
 use crate::records::{self, ReadError, StoredRecord};
 

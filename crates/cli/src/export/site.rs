@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use argiope_content::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page};
 use argiope_core::Outcome;
+use argiope_core::base::url::Url;
 use argiope_core::page::examine::tokenizer::Dialect;
 use argiope_core::page::reader::decode;
-use argiope_core::page::url::Url;
 use argiope_runtime::atomic_file::AtomicFile;
 
 use super::archived::{ArchivedPage, ArchivedPages};

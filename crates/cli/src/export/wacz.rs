@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Component, Path};
 
-use argiope_core::output::escape::write_json;
+use argiope_core::base::escape::write_json;
 use argiope_core::output::record::WarcLocation;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;

@@ -14,7 +14,7 @@ use super::DemoArgs;
 use super::settings::{CommandIo, CommandSettings, FLEET_KEYS, MessageSettings};
 use super::{CrawlArgs, FetchArgs};
 use crate::commands::fleet::FleetFlags;
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 /// Bad usage: the message to print before exit code 2.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use argiope_core::output::escape::{is_unsafe_char, write_markup_text};
+use argiope_core::base::escape::{is_unsafe_char, write_markup_text};
 
 /// Maximum characters of a URL that are shown. The link itself contains the whole URL.
 const MAX_URL_CHARS: usize = 300;

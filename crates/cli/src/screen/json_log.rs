@@ -8,7 +8,7 @@ use argiope_core::Outcome;
 use argiope_core::status::{CrawlState, OutcomeCounts, Status};
 use serde_json::{Map, Value, json};
 
-use argiope_core::output::escape;
+use argiope_core::base::escape;
 
 /// A message for the user. `kind` is `note`, `warning` or `error`.
 pub fn message(kind: &str, text: &str) -> String {

@@ -6,7 +6,7 @@ use argiope_core::Outcome;
 use argiope_core::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, Status};
 
 use super::wording;
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 
 /// How many hosts are shown on one line.
 const MAX_HOSTS: usize = 3;

@@ -3,9 +3,13 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use argiope_core::base::url::{MAX_URL_LEN, Url};
 use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
-use argiope_core::page::url::{MAX_URL_LEN, Url};
+<<<<<<< HEAD
+use argiope_core::base::url::{MAX_URL_LEN, Url};
 use argiope_core::page_budget::PageBudget;
+=======
+>>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use encoding_rs::{Encoding, UTF_8};
 
 pub(crate) mod build;
@@ -191,7 +195,7 @@ impl Document {
     /// # Errors
     ///
     /// `address` is not an http or https URL.
-    pub fn with_base(self, address: &str) -> Result<Self, argiope_core::page::url::BadUrl> {
+    pub fn with_base(self, address: &str) -> Result<Self, argiope_core::base::url::BadUrl> {
         Ok(self.with_url(&Url::parse(address)?))
     }
 

@@ -5,9 +5,13 @@
 
 use std::sync::OnceLock;
 
+use argiope_core::base::url::Url;
 use argiope_core::page::reader::FieldCount;
-use argiope_core::page::url::Url;
+<<<<<<< HEAD
+use argiope_core::base::url::Url;
 use argiope_core::page_budget::PageBudget;
+=======
+>>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use regex::Regex;
 use serde_json::{Map, Value};
 

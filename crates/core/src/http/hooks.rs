@@ -5,12 +5,12 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::base::custom_request::Method;
+use crate::base::link::Link;
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::url::Url;
 use crate::http::conn::Head;
 use crate::http::conn::request::{is_fixed, is_name, is_value};
-use crate::outcome::{ErrorKind, Failure};
-use crate::page::custom_request::Method;
-use crate::page::link::Link;
-use crate::page::url::Url;
 use crate::visit::Headers;
 
 /// Is called with every request for a page or a sitemap before it is sent, on the keeper thread. A crawl has one such

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 
-use crate::page::url::{Url, UrlRef};
+use crate::base::url::{Url, UrlRef};
 use crate::rules::ConfigError;
 
 /// Default port, as in curl.

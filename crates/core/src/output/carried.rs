@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::output::escape::write_json;
+use crate::base::escape::write_json;
 use crate::output::record::{WarcLocation, WarcPayload};
 
 /// The fields that describe one exchange. All others describe the page.

@@ -1,7 +1,5 @@
-//! Output formats: [`record`] (JSON Lines), [`carried`] (records of unchanged pages), [`warc`] (archives) and
-//! [`escape`] (text that is safe on a terminal and in markup).
+//! Output formats: [`record`] (JSON Lines), [`carried`] (records of unchanged pages) and [`warc`] (archives).
 
 pub mod carried;
-pub mod escape;
 pub mod record;
 pub mod warc;

@@ -7,38 +7,18 @@ use hashbrown::HashSet;
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::{Failure, Outcome, Truncated};
-use crate::output::escape::write_json;
+use crate::base::escape::write_json;
+use crate::base::job::Purpose;
+use crate::base::link_list::LinkList;
+use crate::base::outcome::{Failure, Outcome, Truncated};
+use crate::base::time::{Time, WallClock};
+use crate::base::url::Url;
 use crate::page::examine::OpenGraph;
-use crate::page::link::LinkList;
-use crate::page::url::Url;
-use crate::schedule::job::Purpose;
 use crate::schedule::trap::MinHash;
-use crate::time::Time;
 use crate::visit::{Timings, Visit};
 
 /// The version of the record format.
 pub const VERSION: u8 = 1;
-
-/// Converts the crawl's own time to wall-clock time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WallClock {
-    /// Microseconds since the Unix epoch at [`Time::ZERO`].
-    pub start: i64,
-}
-
-impl WallClock {
-    /// The wall-clock time; the Unix epoch if that time is out of range.
-    pub fn at(self, time: Time) -> jiff::Timestamp {
-        let micros = self.start.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
-        jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-    }
-
-    /// The time as text, in the form `2026-01-02T03:04:05.678Z`.
-    pub fn text(self, time: Time) -> String {
-        format!("{:.3}", self.at(time))
-    }
-}
 
 /// The position of a visit in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -359,11 +339,11 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::ErrorKind;
-    use crate::page::custom_request::{CustomRequest, Method};
+    use crate::base::custom_request::{CustomRequest, Method};
+    use crate::base::link::{Link, LinkKind};
+    use crate::base::outcome::ErrorKind;
+    use crate::base::url::Url;
     use crate::page::examine::PageFacts;
-    use crate::page::link::{Link, LinkKind};
-    use crate::page::url::Url;
     use std::sync::Arc;
     use std::time::Duration;
 

@@ -5,12 +5,13 @@
 
 use hashbrown::HashSet;
 
+use crate::base::link::LinkKind;
+use crate::base::link_list::{FoundLink, LinkList};
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::url::{BadUrl, Url, UrlRef, without_user_info};
 use crate::http::hooks::call_closure;
-use crate::outcome::{ErrorKind, Failure};
 use crate::page::follow_list::FollowList;
-use crate::page::link::{FoundLink, LinkKind, LinkList};
 use crate::page::scope::{ScopeRule, ScopeVerdict};
-use crate::page::url::{BadUrl, Url, UrlRef, without_user_info};
 use crate::rules::Rules;
 use crate::visit::{Rejected, Visit};
 
@@ -190,13 +191,14 @@ fn count_rejection(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Outcome;
-    use crate::output::record::{self, WallClock};
-    use crate::page::link::Link;
-    use crate::page::url::Url;
+    use crate::base::job::Purpose;
+    use crate::base::link::Link;
+    use crate::base::outcome::Outcome;
+    use crate::base::time::Time;
+    use crate::base::time::WallClock;
+    use crate::base::url::Url;
+    use crate::output::record;
     use crate::rules::Config;
-    use crate::schedule::job::Purpose;
-    use crate::time::Time;
 
     #[test]
     fn messages_about_a_bad_location_omit_its_password() {

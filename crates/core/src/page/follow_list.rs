@@ -6,9 +6,9 @@
 //!
 //! Invariant: all links come from the same page and have the same depth.
 
-use crate::page::link::LinkKind;
-use crate::page::url::{Url, UrlOffsets, UrlRef};
-use crate::schedule::frontier::{LinkRef, UrlHash};
+use crate::base::link::LinkKind;
+use crate::base::link::{LinkRef, UrlHash};
+use crate::base::url::{Url, UrlOffsets, UrlRef};
 
 /// Links to follow, all from one page.
 #[derive(Clone, Debug, Default)]

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use encoding_rs::{Encoding, UTF_8};
 use serde_json::{Map, Value};
 
-use crate::budget::BudgetCharge;
-use crate::page::url::Url;
+use crate::base::budget::BudgetCharge;
+use crate::base::custom_request::size_of_value;
+use crate::base::url::Url;
 
 /// Which bodies are held, and which reader they are passed to.
 #[derive(Clone, Debug, Default)]
@@ -75,17 +76,6 @@ impl PageContent {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
         data + text(&self.text) + text(&self.markdown)
     }
-}
-
-/// The approximate memory use of a JSON value in bytes.
-pub(crate) fn size_of_value(value: &Value) -> usize {
-    size_of::<Value>()
-        + match value {
-            Value::String(text) => text.len(),
-            Value::Array(values) => values.iter().map(size_of_value).sum(),
-            Value::Object(object) => object.iter().map(|(key, value)| key.len() + size_of_value(value)).sum(),
-            _ => 0,
-        }
 }
 
 /// How often a field was looked for and found.
@@ -259,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_small_buffer_is_reused_and_charged() {
-        let budget = crate::budget::Budget::new(1 << 30);
+        let budget = crate::base::budget::Budget::new(1 << 30);
         let mut body = HeldBody::reusing(budget.hold());
         body.extend(&[7; 50_000]);
         let capacity = body.bytes.capacity();

@@ -9,13 +9,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, RuleValues, Rules, Sitemaps};
-use crate::budget::Budget;
+use crate::base::budget::Budget;
+use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 use crate::http::conn::Limits;
 use crate::http::proxy::Proxies;
 use crate::page::reader::BodyRules;
 use crate::page::robots::product_token;
 use crate::page::scope::{Scope, pattern_fault};
-use crate::page::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 
 /// The default of `--per-host` with pace `steady`.
 const DEFAULT_PER_HOST: usize = 6;

@@ -23,17 +23,17 @@ use hashbrown::{Equivalent, HashMap, HashSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::budget::Budget;
+use crate::base::budget::Budget;
+use crate::base::link::Link;
+use crate::base::url::{Origin, StripParams, Url};
 use crate::http::conn::{Limits, TlsSource};
 use crate::http::cookies::CookieJar;
 use crate::http::hooks::{RequestHook, ResponseHook};
 use crate::http::proxy::Proxies;
 use crate::lease::Lease;
 use crate::page::follow::LinkFilter;
-use crate::page::link::Link;
 use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
-use crate::page::url::{Origin, StripParams, Url};
 
 #[cfg(test)]
 pub(crate) use compile::MAX_HELD_BODIES;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::page::url::Url;
+use crate::base::url::Url;
 
 /// An invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

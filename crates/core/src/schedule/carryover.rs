@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::output::record::WallClock;
+use crate::base::time::Time;
+use crate::base::time::WallClock;
 use crate::rules::Pace;
 use crate::schedule::keeper::Changes;
 use crate::schedule::lane::ROBOTS_LIFE;
 use crate::schedule::retry::MAX_RETRY_AFTER;
-use crate::time::Time;
 
 /// Counts over all runs of a crawl.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

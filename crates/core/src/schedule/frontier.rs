@@ -12,102 +12,17 @@
 //! A frontier belongs to one process, or the processes of a fleet share it. A shared frontier reports what the other
 //! processes changed as [`FrontierNews`].
 
-use crate::outcome::Outcome;
+use crate::base::custom_request::{CustomRequest, rank};
+use crate::base::link::{Link, LinkKind};
+use crate::base::link_list::LinkList;
+use crate::base::outcome::Outcome;
+use crate::base::url::{Url, UrlRef};
 use crate::output::record::WarcLocation;
 use crate::output::warc::ArchiveChunk;
-use crate::page::custom_request::{CustomRequest, rank};
-use crate::page::link::{Link, LinkKind, LinkList};
-use crate::page::url::{Url, UrlRef};
 use std::fmt;
 use std::sync::Arc;
 
 pub use crate::schedule::store_error::{StoreError, StoreErrorKind};
-
-/// A lane's number within one frontier. A lane is a host name; lanes are numbered in order of arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LaneId(pub u32);
-
-impl LaneId {
-    /// The number, for use as an index.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A [`Link`] that borrows its strings, because most links offered to a frontier are already known.
-#[derive(Clone, Copy)]
-pub struct LinkRef<'a> {
-    /// See [`Link::url`].
-    pub url: UrlRef<'a>,
-    /// See [`Link::via`].
-    pub via: Option<&'a Url>,
-    /// See [`Link::depth`].
-    pub depth: u32,
-    /// See [`Link::redirects`].
-    pub redirects: u8,
-    /// See [`Link::tries`].
-    pub tries: u8,
-    /// See [`Link::kind`].
-    pub kind: LinkKind,
-    /// See [`Link::request`].
-    pub request: Option<&'a Arc<CustomRequest>>,
-    /// The fingerprint of the URL, if it was already computed.
-    pub hash: Option<UrlHash>,
-}
-
-/// The fingerprint of a URL. It depends on the key of the hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UrlHash {
-    /// The key of the hash.
-    pub key: u64,
-    /// The hash of the URL with this key.
-    pub fingerprint: u64,
-}
-
-impl<'a> From<&'a Link> for LinkRef<'a> {
-    fn from(link: &'a Link) -> Self {
-        let Link { url, via, depth, redirects, tries, kind, request } = link;
-        Self {
-            url: url.as_ref(),
-            via: via.as_ref(),
-            depth: *depth,
-            redirects: *redirects,
-            tries: *tries,
-            kind: *kind,
-            request: request.as_ref(),
-            hash: None,
-        }
-    }
-}
-
-impl LinkRef<'_> {
-    /// A copy that owns its strings.
-    pub fn to_link(&self) -> Link {
-        Link {
-            url: self.url.to_url(),
-            via: self.via.cloned(),
-            depth: self.depth,
-            redirects: self.redirects,
-            tries: self.tries,
-            kind: self.kind,
-            request: self.request.cloned(),
-        }
-    }
-
-    /// The order in which the links of a lane are taken: the smallest first.
-    pub fn rank(&self) -> i32 {
-        rank(self.depth, self.request.map_or(0, |request| request.priority))
-    }
-
-    /// Its fingerprint, by which the frontier recognises it. `key` is the key of the hash.
-    pub fn fingerprint(&self, key: u64) -> u64 {
-        let url_fingerprint = match self.hash {
-            Some(hash) if hash.key == key => hash.fingerprint,
-            _ => self.url.fingerprint(key),
-        };
-        of_kind(url_fingerprint, self.kind) ^ self.request.map_or(0, |request| request.identity(key))
-    }
-}
 
 /// The result of [`Frontier::put`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -353,35 +268,5 @@ pub trait Frontier {
     fn is_done(&self) -> bool {
         let Counts { queued, leased, .. } = self.counts();
         queued == 0 && leased == 0
-    }
-}
-
-/// The number of tries of a link whose request was sent by an earlier run that ended before the response.
-pub const ALREADY_SENT: u8 = u8::MAX;
-
-/// The fingerprint of a GET request without a body, by which the frontier recognises it. `key` is the key of the hash.
-/// A sitemap file and a page at the same URL have different fingerprints.
-pub fn link_fingerprint(url: UrlRef<'_>, kind: LinkKind, key: u64) -> u64 {
-    of_kind(url.fingerprint(key), kind)
-}
-
-/// The fingerprint of a link of this kind, from that of its URL.
-fn of_kind(url_fingerprint: u64, kind: LinkKind) -> u64 {
-    /// A random number.
-    const SITEMAP_FILE: u64 = 0x517E_3A9F_1E00_C0DE;
-    if kind == LinkKind::SitemapFile { url_fingerprint ^ SITEMAP_FILE } else { url_fingerprint }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sitemap_and_a_page_at_one_url_have_different_fingerprints() {
-        let url = Url::parse("https://h.example/sitemap.xml").expect("a URL");
-        let page = link_fingerprint(url.as_ref(), LinkKind::Anchor, 7);
-        assert_eq!(page, link_fingerprint(url.as_ref(), LinkKind::Root, 7));
-        assert_ne!(page, link_fingerprint(url.as_ref(), LinkKind::SitemapFile, 7));
-        assert_ne!(page, link_fingerprint(url.as_ref(), LinkKind::Anchor, 8));
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::Outcome;
+use crate::base::outcome::Outcome;
 
 /// How a URL compares with the previous round, or with the earlier crawl in `argiope diff`. Every URL has exactly one of
 /// these.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::outcome::{ErrorKind, Outcome};
+use crate::base::outcome::{ErrorKind, Outcome};
 use crate::visit::Visit;
 
 /// The longest Retry-After that is obeyed.
@@ -139,12 +139,12 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use crate::outcome::Failure;
-    use crate::page::custom_request::{CustomRequest, Method};
-    use crate::page::link::Link;
-    use crate::page::url::Url;
-    use crate::schedule::job::Purpose;
-    use crate::time::Time;
+    use crate::base::custom_request::{CustomRequest, Method};
+    use crate::base::job::Purpose;
+    use crate::base::link::Link;
+    use crate::base::outcome::Failure;
+    use crate::base::time::Time;
+    use crate::base::url::Url;
 
     const WAIT: Duration = Duration::from_secs(1);
 

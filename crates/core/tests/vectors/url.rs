@@ -1,7 +1,7 @@
 //! URLs: the web platform tests, the crawler-commons normalizer, the public suffix list.
 
 use argiope_core::Url;
-use argiope_core::page::url::registrable_domain;
+use argiope_core::base::url::registrable_domain;
 use serde_json::Value;
 
 use crate::tally::{Deviations, Tally};

@@ -22,9 +22,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use argiope_core::base::job::Job;
 use argiope_core::http::conn::Step;
 use argiope_core::http::session::{Session, SlotKey};
-use argiope_core::schedule::job::Job;
 use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::budget::MemoryPart;
+use argiope_core::base::budget::MemoryPart;
 use argiope_core::schedule::keeper::End;
 use argiope_core::visit::Visit;
 
@@ -46,7 +46,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         Ok(fits)
     }
 
-    /// Reports memory use to the [`Budget`](argiope_core::budget::Budget). The frontier moves links beyond its share to
+    /// Reports memory use to the [`Budget`](argiope_core::base::budget::Budget). The frontier moves links beyond its share to
     /// disk, but host names stay in memory. Therefore links to unknown hosts are deferred when host names use three
     /// eighths of the limit.
     pub(super) fn check_memory(&mut self, now: Time) {

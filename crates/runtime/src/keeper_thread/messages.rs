@@ -2,8 +2,8 @@
 
 use std::sync::mpsc::Sender;
 
+use argiope_core::base::job::SentRequest;
 use argiope_core::control::{Control, ControlVerdict};
-use argiope_core::schedule::job::SentRequest;
 use argiope_core::schedule::keeper::End;
 use argiope_core::status::{HostStatus, Status};
 use argiope_core::visit::{SiteFile, Visit};

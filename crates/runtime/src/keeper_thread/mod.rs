@@ -17,10 +17,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use argiope_core::output::record::WallClock;
+use argiope_core::base::job::{Job, SendReporter};
+use argiope_core::base::time::WallClock;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::frontier::FrontierWaker;
-use argiope_core::schedule::job::{Job, SendReporter};
 use argiope_core::schedule::keeper::{Changes, End, Keeper, Settled};
 use argiope_core::schedule::trap::Cut;
 use argiope_core::visit::Visit;

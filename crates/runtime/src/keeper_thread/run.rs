@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-use argiope_core::schedule::job::Job;
+use argiope_core::base::job::Job;
 use argiope_core::schedule::keeper::{End, Order};
 use argiope_core::visit::Visit;
 use argiope_core::{Link, Time};

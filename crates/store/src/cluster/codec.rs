@@ -79,7 +79,7 @@ pub fn decode(bytes: &[u8], host: &str) -> Option<TakenLink> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use argiope_core::page::custom_request::CustomRequest;
+    use argiope_core::base::custom_request::CustomRequest;
     use std::sync::Arc;
 
     #[test]

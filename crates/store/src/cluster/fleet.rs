@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
 use argiope_core::output::record::WarcLocation;
 use argiope_core::output::warc::ArchiveChunk;
 use argiope_core::schedule::carryover::LaneNote;
-use argiope_core::schedule::frontier::{ALREADY_SENT, FrontierNews, Put, link_fingerprint};
+use argiope_core::schedule::frontier::{FrontierNews, Put};
 use argiope_core::{
     Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
 };

@@ -8,7 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use argiope_core::schedule::job::{Job, Purpose};
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::{LinkKind, LinkList, Time, Url};
 
 use super::rng::SimRng;

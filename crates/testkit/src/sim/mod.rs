@@ -18,11 +18,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::output::record::WallClock;
+use argiope_core::base::job::{Job, Purpose};
+use argiope_core::base::time::WallClock;
 use argiope_core::page::follow;
 use argiope_core::page::sitemap::Sitemap;
 use argiope_core::rules::Rules;
-use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::schedule::keeper::{End, Keeper, Order, Settled};
 use argiope_core::schedule::trap::LikenessReader;
 use argiope_core::visit::{SiteFile, Visit};

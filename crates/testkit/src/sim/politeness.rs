@@ -8,9 +8,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::page::robots::Robots;
 use argiope_core::rules::{Pace, RobotsPolicy, Rules};
-use argiope_core::schedule::job::{Job, Purpose};
 use argiope_core::visit::{SiteFile, Visit};
 use argiope_core::{ErrorKind, Origin, Outcome, Time, Url};
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use argiope_core::output::escape::visible;
+use argiope_core::base::escape::visible;
 use argiope_core::schedule::frontier::StoreError;
 use argiope_store::cluster::{FleetClient, FleetSettings, FleetState, LeaseTimes, Nodes, Unreachable};
 use argiope_store::segments::SegmentStore;

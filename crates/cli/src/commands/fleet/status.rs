@@ -248,7 +248,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
     for warning in &warnings {
         text += &format!("attention: {}\n", warning.message);
     }
-    let text = argiope_core::output::escape::visible_lines(text.trim_end()) + "\n";
+    let text = argiope_core::base::escape::visible_lines(text.trim_end()) + "\n";
     Ok(standard_output::print(text.as_bytes()))
 }
 

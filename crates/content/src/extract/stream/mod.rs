@@ -9,9 +9,13 @@ mod sink;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use argiope_core::base::url::Url;
 use argiope_core::page::examine::BaseUrl;
-use argiope_core::page::url::Url;
+<<<<<<< HEAD
+use argiope_core::base::url::Url;
 use argiope_core::page_budget::PageBudget;
+=======
+>>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use serde_json::Value;
 
 use super::values::{

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use crate::time::Time;
+use crate::base::time::Time;
 
 use super::limits::{Limits, SILENT_AFTER};
 

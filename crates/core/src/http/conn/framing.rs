@@ -17,7 +17,7 @@
 //! | more chunk extensions or trailers than the limits allow | refused |
 //! | end of the connection after the last chunk, within the trailers | tolerated: the body is complete |
 
-use crate::outcome::{ErrorKind, Failure};
+use crate::base::outcome::{ErrorKind, Failure};
 
 use super::head::{Head, Version};
 use super::limits::Limits;

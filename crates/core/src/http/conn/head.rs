@@ -21,7 +21,7 @@
 
 use std::mem::MaybeUninit;
 
-use crate::outcome::{ErrorKind, Failure};
+use crate::base::outcome::{ErrorKind, Failure};
 
 use super::limits::Limits;
 

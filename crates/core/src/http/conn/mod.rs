@@ -58,9 +58,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::budget::BudgetCharge;
-use crate::outcome::{ErrorKind, Failure, Truncated};
-use crate::time::Time;
+use crate::base::budget::BudgetCharge;
+use crate::base::outcome::{ErrorKind, Failure, Truncated};
+use crate::base::time::Time;
 
 pub use coding::CodingDefects;
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! Invariant: the bytes are exactly one request. Fields whose name or value could end a line, and so begin another
 //! field or request, are left out.
 
+use crate::base::custom_request::Method;
+use crate::base::url::UrlRef;
 use crate::http::proxy::Proxy;
-use crate::page::custom_request::Method;
-use crate::page::url::UrlRef;
 
 /// The content codings that are requested. All of them can be decoded.
 pub const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";

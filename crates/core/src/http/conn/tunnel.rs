@@ -8,10 +8,10 @@
 
 use std::net::IpAddr;
 
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::time::Time;
+use crate::base::url::UrlRef;
 use crate::http::proxy::{Proxy, ProxyKind};
-use crate::outcome::{ErrorKind, Failure};
-use crate::page::url::UrlRef;
-use crate::time::Time;
 
 use super::Conn;
 use super::head::{self, Head, ParsedHead};

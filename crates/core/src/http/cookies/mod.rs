@@ -27,7 +27,8 @@ use std::net::Ipv4Addr;
 
 use hashbrown::HashMap;
 
-use crate::page::url::{UrlRef, registrable_domain};
+use crate::base::job::CookieHeader;
+use crate::base::url::{UrlRef, registrable_domain};
 
 pub use date::parse as parse_date;
 pub use file::BadCookieLine;
@@ -78,23 +79,6 @@ struct Cookie {
     host_only: bool,
     /// Sent only over https.
     secure: bool,
-}
-
-/// The value of a `Cookie` header.
-#[derive(Clone, PartialEq, Eq)]
-pub struct CookieHeader(Box<[u8]>);
-
-impl CookieHeader {
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for CookieHeader {
-    /// Cookies are secrets and stay out of logs.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
 }
 
 /// The target of a request, in the terms of the RFC.
@@ -169,7 +153,7 @@ impl CookieJar {
             parts.iter().for_each(|part| value.extend_from_slice(part));
             cookie.used = tick;
         }
-        (!value.is_empty()).then(|| CookieHeader(value.into_boxed_slice()))
+        (!value.is_empty()).then(|| CookieHeader::new(value))
     }
 
     pub fn len(&self) -> usize {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::page::url::Url;
+use crate::base::url::Url;
 
 const NOW: i64 = 1_800_000_000;
 

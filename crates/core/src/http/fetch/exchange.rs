@@ -6,22 +6,22 @@ use std::sync::Arc;
 
 use super::FetchStart;
 use super::result::{is_redirect, text};
-use crate::budget::{BudgetCharge, MemoryPart};
+use crate::base::budget::{BudgetCharge, MemoryPart};
+use crate::base::custom_request::Method;
+use crate::base::job::CookieHeader;
+use crate::base::job::{Job, LaneHttp, Purpose};
+use crate::base::link::Link;
+use crate::base::outcome::{ErrorKind, Failure, Outcome};
+use crate::base::time::Time;
 use crate::http::conn::request::RequestHead;
 use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, TlsInfo, Want};
-use crate::http::cookies::CookieHeader;
 use crate::http::hooks::{ResponseStart, call_closure};
-use crate::outcome::{ErrorKind, Failure, Outcome};
-use crate::page::custom_request::Method;
 use crate::page::examine::{self, ExamineLimits, Examiner};
 use crate::page::follow;
-use crate::page::link::Link;
 use crate::page::reader::{DeliveredBodies, HeldBody};
 use crate::page::robots;
 use crate::page::sitemap;
 use crate::rules::Rules;
-use crate::schedule::job::{Job, LaneHttp, Purpose};
-use crate::time::Time;
 use crate::visit::Visit;
 
 /// The value of `Accept`. It prefers pages, but other types are recorded too.

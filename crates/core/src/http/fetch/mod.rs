@@ -17,11 +17,11 @@ mod result;
 
 use std::sync::Arc;
 
+use crate::base::job::{Job, LaneHttp};
+use crate::base::outcome::Failure;
+use crate::base::time::Time;
 use crate::http::conn::{Conn, Step};
-use crate::outcome::Failure;
 use crate::rules::Rules;
-use crate::schedule::job::{Job, LaneHttp};
-use crate::time::Time;
 use crate::visit::Visit;
 
 pub(super) use exchange::Exchange;

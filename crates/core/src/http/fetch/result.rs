@@ -6,20 +6,21 @@ use super::exchange::{
     Exchange, MAX_VALIDATOR, RawCapture, Reader, ReceivedResponse, SitemapRead, UNCHARGED_LINKS, public_request,
     request_bytes,
 };
-use crate::budget::BudgetCharge;
+use crate::base::budget::BudgetCharge;
+use crate::base::link::LinkKind;
+use crate::base::link_list::LinkList;
+use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::base::time::Time;
+use crate::base::time::WallClock;
+use crate::base::url::Url;
 use crate::http::conn::{ExchangeEnd, Head, Version, refused_by_proxy};
 use crate::http::cookies::{self, SetCookie};
-use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::output::record::WallClock;
 use crate::output::warc;
 use crate::page::examine::{self, Findings};
 use crate::page::follow;
-use crate::page::link::{LinkKind, LinkList};
 use crate::page::reader::{DeliveredBodies, HeldBody};
-use crate::page::url::Url;
 use crate::rules::Rules;
 use crate::schedule::retry::{self, RetryAfter};
-use crate::time::Time;
 use crate::visit::{Facts, Headers, SiteFile, Visit, Wire};
 
 /// Who sent the response.

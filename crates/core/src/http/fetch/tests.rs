@@ -5,15 +5,15 @@ use std::net::IpAddr;
 
 use super::result::is_whole_range;
 use super::*;
+use crate::base::job::LaneId;
+use crate::base::job::Purpose;
+use crate::base::link::Link;
+use crate::base::outcome::{ErrorKind, Outcome};
+use crate::base::url::Url;
 use crate::http::conn::Limits;
-use crate::outcome::{ErrorKind, Outcome};
 use crate::output::warc::ArchiveLayout;
 use crate::page::follow::{LinkFilter, PageLink};
-use crate::page::link::Link;
-use crate::page::url::Url;
 use crate::rules::{Config, RuleValues};
-use crate::schedule::frontier::LaneId;
-use crate::schedule::job::Purpose;
 use crate::visit::SiteFile;
 
 #[test]
@@ -56,7 +56,7 @@ fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut RuleValues)) ->
 
 #[test]
 fn sitemap_entries_are_charged_to_the_budget() {
-    let budget = crate::budget::Budget::new(100_000);
+    let budget = crate::base::budget::Budget::new(100_000);
     let start = || {
         let budget = Arc::clone(&budget);
         let mut fetch = fetch("http://h/map.txt", Purpose::Sitemap, |rules| rules.budget = budget);
@@ -144,13 +144,13 @@ fn long_header_values_are_ignored_or_shortened() {
     let failure = visit(Purpose::Page, coded.as_bytes()).facts.error.expect("a failure");
     assert_eq!(failure.kind, ErrorKind::Decode);
     assert!(failure.message.len() < 200, "{} bytes", failure.message.len());
-    let longest_message = crate::outcome::MAX_MESSAGE + "…".len();
+    let longest_message = crate::base::outcome::MAX_MESSAGE + "…".len();
     assert_eq!(Failure::new(ErrorKind::Tls, long).message.len(), longest_message);
 }
 
 #[test]
 fn large_windows_are_allocated_only_within_the_budget() {
-    let budget = crate::budget::Budget::new(10 << 20);
+    let budget = crate::base::budget::Budget::new(10 << 20);
     // A zstd frame with a window of 8 MiB and one raw block of two bytes, which is the last one. The decoder reads 16
     // bytes before it identifies a stream, so five more bytes are fed after the eleven bytes of the frame.
     let body = b"\x28\xb5\x2f\xfd\x00\x68\x11\x00\x00hi";
@@ -186,7 +186,7 @@ fn large_windows_are_allocated_only_within_the_budget() {
 
 #[test]
 fn a_response_whose_head_has_the_overdraft_may_allocate_a_window() {
-    let budget = crate::budget::Budget::new(1 << 20);
+    let budget = crate::base::budget::Budget::new(1 << 20);
     let mut fetch = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
     let mut other = budget.hold();
     other.grow(1 << 20);
@@ -195,7 +195,7 @@ fn a_response_whose_head_has_the_overdraft_may_allocate_a_window() {
     fetch.feed(head.as_bytes(), Time::ZERO);
     assert!(matches!(fetch.step(), Step::Read), "the charge for the head takes the overdraft");
     fetch.feed(b"\x0b", Time::ZERO);
-    assert!(budget.part(crate::budget::MemoryPart::Windows) > 0);
+    assert!(budget.part(crate::base::budget::MemoryPart::Windows) > 0);
     assert!(matches!(fetch.step(), Step::Read), "the window belongs to the same response");
 }
 
@@ -271,12 +271,12 @@ fn a_panic_fails_one_page_only() {
 
 #[test]
 fn a_list_of_16_kib_of_links_is_charged() {
-    let budget = crate::budget::Budget::new(1 << 20);
+    let budget = crate::base::budget::Budget::new(1 << 20);
     let mut page = fetch("http://h/", Purpose::Page, |rules| rules.budget = Arc::clone(&budget));
     let links: String = (0..1_000).map(|number| format!("<a href=/{number}>")).collect();
     page.feed(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", Time::ZERO);
     page.feed(links.as_bytes(), Time::ZERO);
-    let held = budget.part(crate::budget::MemoryPart::Pages);
+    let held = budget.part(crate::base::budget::MemoryPart::Pages);
     assert!(held >= 16 << 10, "hundreds of such pages may be in flight: {held} bytes charged");
     drop(page);
     assert_eq!(budget.response_bytes(), 0);

@@ -10,10 +10,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::BudgetCharge;
+use crate::base::budget::BudgetCharge;
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::time::Time;
 use crate::http::conn::{Limits, Step};
-use crate::outcome::{ErrorKind, Failure};
-use crate::time::Time;
 
 use super::flow::{ConnWindow, FloodGuard, StreamWindow};
 use super::frame::{self, DEFAULT_WINDOW, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};

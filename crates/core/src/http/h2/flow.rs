@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::time::Time;
+use crate::base::time::Time;
 
 /// The receive window of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 //! Frames are parsed incrementally, from pieces of any size. DATA is passed on without being buffered. A header block
 //! that is split across reads or frames is buffered. Of other payloads, at most eight bytes are buffered.
 
-use crate::budget::BudgetCharge;
+use crate::base::budget::BudgetCharge;
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::time::Time;
 use crate::http::fetch::UNCHARGED_HEAD;
-use crate::outcome::{ErrorKind, Failure};
-use crate::time::Time;
 
 use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING};
 use super::frame::{self, FrameHeader, HEADER, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};

@@ -3,7 +3,7 @@
 //! Invariant: a translated response head contains no byte that ends a line in HTTP/1.1 syntax, and no framing field
 //! except `content-length`.
 
-use crate::outcome::{ErrorKind, Failure};
+use crate::base::outcome::{ErrorKind, Failure};
 
 use super::hpack::{self, HpackError};
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::base::job::Purpose;
+use crate::base::link::Link;
+use crate::base::outcome::{Outcome, Truncated};
+use crate::base::url::Url;
 use crate::http::conn::{Limits, TlsSource, Trust};
 use crate::http::h2::{frame, hpack};
-use crate::outcome::{Outcome, Truncated};
-use crate::page::link::Link;
-use crate::page::url::Url;
 use crate::rules::{Config, RuleValues};
-use crate::schedule::job::Purpose;
 
 fn rules(edit: impl FnOnce(&mut RuleValues)) -> Arc<Rules> {
     let config = Config { roots: vec!["http://h/".into()], http: HttpVersion::Http2, ..Config::default() };
@@ -469,7 +469,7 @@ fn results_do_not_depend_on_how_the_bytes_are_split_into_reads() {
 
 #[test]
 fn an_incomplete_header_block_is_charged_and_waits_for_memory() {
-    let budget = crate::budget::Budget::new(64 << 10);
+    let budget = crate::base::budget::Budget::new(64 << 10);
     let mut session = multiplexed(1, |rules| {
         rules.budget = Arc::clone(&budget);
         rules.limits = Arc::new(Limits { max_head: 256 << 10, ..Limits::default() });
@@ -498,7 +498,7 @@ fn an_incomplete_header_block_is_charged_and_waits_for_memory() {
 
 #[test]
 fn a_form_on_a_lost_connection_is_not_sent_again() {
-    use crate::page::custom_request::{CustomRequest, Method};
+    use crate::base::custom_request::{CustomRequest, Method};
     let form = |slot: u16| {
         let mut job = job(slot);
         let request = CustomRequest { method: Method::Post, body: b"a=b".to_vec().into(), ..CustomRequest::default() };

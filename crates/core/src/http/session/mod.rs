@@ -24,13 +24,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::job::{Job, LaneHttp, LaneId};
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::time::Time;
 use crate::http::conn::{Conn, Step, Tunnel};
 use crate::http::fetch::{Exchange, Fetch, FetchStart, Finished};
 use crate::http::race::Race;
-use crate::outcome::{ErrorKind, Failure};
 use crate::rules::{HttpVersion, Rules};
-use crate::schedule::job::{Job, LaneHttp, LaneId};
-use crate::time::Time;
 use crate::visit::Visit;
 
 use streams::Streams;
@@ -426,10 +426,10 @@ mod http2_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::link::Link;
-    use crate::page::url::Url;
+    use crate::base::job::Purpose;
+    use crate::base::link::Link;
+    use crate::base::url::Url;
     use crate::rules::Config;
-    use crate::schedule::job::Purpose;
 
     const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
 
@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_page_that_gets_memory_between_two_calls_is_not_lost() {
-        let budget = crate::budget::Budget::new(1 << 20);
+        let budget = crate::base::budget::Budget::new(1 << 20);
         let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
         let rules = config.compile(0).expect("valid settings").edited(|rules| rules.budget = Arc::clone(&budget));
         let (rules, now) = (Arc::new(rules), Time::ZERO);

@@ -8,14 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::BudgetCharge;
+use crate::base::budget::BudgetCharge;
+use crate::base::job::LaneHttp;
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::time::Time;
 use crate::http::conn::{Conn, Limits, Receiver as _, Step, Tls};
 use crate::http::fetch::Exchange;
 use crate::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
-use crate::outcome::{ErrorKind, Failure};
 use crate::rules::{HttpVersion, Rules};
-use crate::schedule::job::LaneHttp;
-use crate::time::Time;
 
 use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::base::job::{Job, LaneHttp};
+use crate::base::outcome::{ErrorKind, Failure};
+use crate::base::time::Time;
 use crate::http::conn::Conn;
 use crate::http::fetch::{Exchange, FetchStart};
-use crate::outcome::{ErrorKind, Failure};
 use crate::rules::{HttpVersion, Rules};
-use crate::schedule::job::{Job, LaneHttp};
-use crate::time::Time;
 
 use super::{Completed, ConnKey, SlotKey, slot_key};
 

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::budget::BudgetCharge;
+use crate::base::budget::BudgetCharge;
 use crate::output::record::{WarcLocation, WarcPayload};
 use crate::rules::{RobotsPolicy, Rules, WarcCompression};
 

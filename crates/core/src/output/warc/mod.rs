@@ -21,9 +21,9 @@ mod record;
 
 use std::net::IpAddr;
 
-use crate::budget::BudgetCharge;
-use crate::outcome::{ErrorKind, Truncated};
-use crate::page::url::UrlRef;
+use crate::base::budget::BudgetCharge;
+use crate::base::outcome::{ErrorKind, Truncated};
+use crate::base::url::UrlRef;
 use crate::rules::WarcCompression;
 
 use record::{Sha1Sum, WarcId, WarcRecord, WarcType};

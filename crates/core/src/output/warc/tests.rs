@@ -1,8 +1,8 @@
 use std::io::Read as _;
 
 use super::*;
-use crate::budget::Budget;
-use crate::page::url::Url;
+use crate::base::budget::Budget;
+use crate::base::url::Url;
 use crate::rules::{Config, Rules, WarcCompression};
 
 /// A record that was read from an archive.

@@ -6,7 +6,7 @@
 use super::links::{Collector, has_word, kind_of_rel};
 use super::names::{self, key};
 use super::tokenizer::{Tag, TextMode};
-use crate::page::link::LinkKind;
+use crate::base::link::LinkKind;
 
 /// The meaning of captured text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

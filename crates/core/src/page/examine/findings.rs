@@ -12,8 +12,9 @@ use super::headers::refresh_header;
 use super::links::Collector;
 use super::resolve::BaseUrl;
 use super::tokenizer::Dialect;
-use crate::page::link::{LinkKind, LinkList};
-use crate::page::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
+use crate::base::link::LinkKind;
+use crate::base::link_list::LinkList;
+use crate::base::url::{BadUrl, MAX_URL_LEN, Url, UrlRef};
 
 /// Titles, headings, descriptions and texts of links are cut at this many bytes.
 pub(crate) const MAX_TITLE: usize = 2048;

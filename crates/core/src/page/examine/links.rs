@@ -20,7 +20,7 @@ use super::foreign::ForeignStack;
 use super::names::{self, key};
 use super::raw_links::RawLinks;
 use super::tokenizer::{Dialect, Tag, TextMode, TokenHandler, is_space};
-use crate::page::link::LinkKind;
+use crate::base::link::LinkKind;
 use crate::schedule::trap::{LikenessReader, WordCount};
 
 /// Bytes kept of a title, or of a link that is the text of an element.

@@ -67,8 +67,8 @@ pub use headers::{MediaType, link_header, refresh_header};
 pub use links::{has_word, kind_of_rel, srcset_candidates};
 pub use resolve::BaseUrl;
 
-use crate::page::link::LinkList;
-use crate::page::url::Url;
+use crate::base::link_list::LinkList;
+use crate::base::url::Url;
 use crate::schedule::trap::Likeness;
 use charset::Utf8Check;
 use findings::LinkResolution;

@@ -1,6 +1,6 @@
 //! Element names as integers, so that a name is compared with fifty others without an allocation.
 
-use crate::swar;
+use crate::base::swar;
 
 /// The key of all names that are too long for a key of their own. They are compared by bytes.
 pub const LONG_NAME: u64 = 0;

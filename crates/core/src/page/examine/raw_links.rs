@@ -11,7 +11,7 @@ use memchr::memchr;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-use crate::page::link::LinkKind;
+use crate::base::link::LinkKind;
 
 /// A link as received.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use encoding_rs::{EncoderResult, Encoding, UTF_8};
 use memchr::memchr;
 use std::cell::OnceCell;
 
-use crate::page::url::{BadUrl, MAX_URL_LEN, Url, without_extra_slashes};
+use crate::base::url::{BadUrl, MAX_URL_LEN, Url, without_extra_slashes};
 
 /// The base URL of a page.
 pub struct BaseUrl {

@@ -8,7 +8,7 @@
 use memchr::memchr;
 
 use super::tokenizer::is_space;
-use crate::swar;
+use crate::base::swar;
 
 /// Flags in [`FLAGS`]: which constructs a byte ends, and whether it is white space.
 const ENDS_NAME: u8 = 1;

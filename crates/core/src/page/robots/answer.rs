@@ -4,7 +4,7 @@
 //! does not.
 
 use super::Robots;
-use crate::outcome::{ErrorKind, Truncated};
+use crate::base::outcome::{ErrorKind, Truncated};
 use crate::visit::Visit;
 
 /// The state of a site's rules after fetching its robots.txt.

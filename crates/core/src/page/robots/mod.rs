@@ -32,7 +32,7 @@ pub(crate) use lines::MAX_LINE;
 pub use lines::{MAX_ROBOTS_BYTES, RobotsField, RobotsLine, RobotsLines, prepare};
 pub use pattern::RobotsPattern;
 
-use crate::page::url::Url;
+use crate::base::url::Url;
 
 /// Limit on the octets of patterns and target that one decision compares. The keeper decides for all hosts, so one host
 /// must not take much of its time. A file with 10,000 patterns and a target of 100 octets stays below the limit.

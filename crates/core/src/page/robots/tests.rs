@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::outcome::ErrorKind;
+use crate::base::outcome::ErrorKind;
 
 fn allows(file: &str, target: &str) -> bool {
     Robots::parse(file.as_bytes(), "argiope").allows(target)

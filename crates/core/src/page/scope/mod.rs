@@ -10,9 +10,9 @@ use hashbrown::{HashMap, HashSet};
 use percent_encoding::percent_decode_str;
 use regex::{RegexSet, RegexSetBuilder};
 
+use crate::base::link::LinkKind;
+use crate::base::url::{self, Url, UrlRef};
 use crate::http::address;
-use crate::page::link::LinkKind;
-use crate::page::url::{self, Url, UrlRef};
 use crate::schedule::trap;
 
 /// Limit on the total size of compiled patterns in bytes. Larger ones are a mistake or an attack.

@@ -17,8 +17,8 @@ use std::io::Write as _;
 use flate2::write::MultiGzDecoder;
 use jiff::Timestamp;
 
+use crate::base::url::Url;
 use crate::page::scope::{domain_key, host_key};
-use crate::page::url::Url;
 pub use date::parse as parse_date;
 use markup::Markup;
 

@@ -13,8 +13,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::Keeper;
-use crate::schedule::frontier::{Frontier, LaneId, StoreError};
-use crate::time::Time;
+use crate::base::job::LaneId;
+use crate::base::time::Time;
+use crate::schedule::frontier::{Frontier, StoreError};
 
 /// How many deferred links are moved to lanes at a time.
 const MAX_ADMITTED_PER_CALL: usize = 1_024;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::Keeper;
-use crate::page::custom_request::CustomRequest;
+use crate::base::custom_request::CustomRequest;
+use crate::base::job::LaneId;
+use crate::base::time::Time;
 use crate::page::scope::ScopeRule;
-use crate::schedule::frontier::{Frontier, LaneId, StoreError};
+use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::trap::{Cut, Traps};
-use crate::time::Time;
 use crate::visit::Visit;
 
 /// How many links are announced to the frontier at a time. The cache lines that the frontier prefetches for them must

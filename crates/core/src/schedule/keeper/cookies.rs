@@ -5,10 +5,10 @@
 //! account; a resumed crawl gets new ones.
 
 use super::Keeper;
-use crate::outcome::Outcome;
+use crate::base::job::{Job, Purpose};
+use crate::base::outcome::Outcome;
+use crate::base::time::Time;
 use crate::schedule::frontier::Frontier;
-use crate::schedule::job::{Job, Purpose};
-use crate::time::Time;
 use crate::visit::Visit;
 
 impl<F: Frontier> Keeper<F> {

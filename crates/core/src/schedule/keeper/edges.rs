@@ -1,10 +1,11 @@
 //! Adds the links of settled visits to the link graph.
 
 use super::Keeper;
-use crate::outcome::Outcome;
-use crate::page::link::{LinkKind, LinkList};
+use crate::base::job::Purpose;
+use crate::base::link::LinkKind;
+use crate::base::link_list::LinkList;
+use crate::base::outcome::Outcome;
 use crate::schedule::frontier::{FoundEdges, Frontier, StoreError};
-use crate::schedule::job::Purpose;
 use crate::visit::Visit;
 
 impl<F: Frontier> Keeper<F> {

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::schedule::frontier::LaneId;
+use crate::base::job::LaneId;
 use crate::visit::Visit;
 
 /// What the requests of each lane have shown so far.

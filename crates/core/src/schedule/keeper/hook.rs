@@ -1,10 +1,11 @@
 //! The last check before a request is sent, and the request hook of the library's user.
 
 use super::Keeper;
+use crate::base::job::{Job, Purpose};
+use crate::base::link::ALREADY_SENT;
+use crate::base::outcome::{ErrorKind, Failure};
 use crate::http::hooks::{OutgoingRequest, call_closure};
-use crate::outcome::{ErrorKind, Failure};
-use crate::schedule::frontier::{ALREADY_SENT, Frontier};
-use crate::schedule::job::{Job, Purpose};
+use crate::schedule::frontier::Frontier;
 
 impl<F: Frontier> Keeper<F> {
     /// Checks whether the request may be sent, and runs the request hook, which may add headers or abort the request.

@@ -34,24 +34,28 @@ use head::HeadAnswers;
 
 pub use crate::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
 
-use crate::budget::MemoryPart;
+use crate::base::budget::MemoryPart;
+use crate::base::job::LaneId;
+use crate::base::job::{Job, Purpose};
+use crate::base::link::ALREADY_SENT;
+use crate::base::link::{Link, LinkKind};
+use crate::base::link_list::LinkList;
+use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::base::time::Time;
+use crate::base::time::WallClock;
+use crate::base::url::Url;
 use crate::http::cookies::CookieJar;
-use crate::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::output::carried;
-use crate::output::record::{self, WallClock};
+use crate::output::record;
 use crate::output::warc::ArchiveLayout;
-use crate::page::link::{Link, LinkKind, LinkList};
 use crate::page::robots::Robots;
-use crate::page::url::Url;
 use crate::rules::{RobotsPolicy, Root, Rules, Sitemaps};
 use crate::schedule::carryover::Progress;
-use crate::schedule::frontier::{ALREADY_SENT, FinalOutcome, Frontier, FrontierNews, LaneId, StoreError};
-use crate::schedule::job::{Job, Purpose};
+use crate::schedule::frontier::{FinalOutcome, Frontier, FrontierNews, StoreError};
 use crate::schedule::redirects::RedirectGraph;
 use crate::schedule::retry::{self, RetryVerdict};
 use crate::schedule::trap::Traps;
 use crate::schedule::workbench::{self, Next, Workbench};
-use crate::time::Time;
 use crate::visit::{SiteFile, Visit};
 
 pub use crate::output::warc::ArchiveChunk;

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use super::Keeper;
-use crate::outcome::Outcome;
+use crate::base::job::LaneId;
+use crate::base::outcome::Outcome;
+use crate::base::time::Time;
+use crate::base::url::Origin;
 use crate::page::robots::Robots;
-use crate::page::url::Origin;
 use crate::schedule::carryover::{self, LaneNote, Progress, RobotsNote, UnreadPages};
-use crate::schedule::frontier::{Frontier, LaneId, StoreError};
+use crate::schedule::frontier::{Frontier, StoreError};
 use crate::schedule::lane::RobotsState;
-use crate::time::Time;
 use crate::visit::Visit;
 
 /// A shorter back-off is not stored.

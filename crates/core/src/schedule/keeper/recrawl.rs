@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::Keeper;
-use crate::outcome::Outcome;
+use crate::base::job::{Conditional, Job, Purpose};
+use crate::base::outcome::Outcome;
+use crate::base::url::Url;
 use crate::output::carried;
 use crate::page::examine::{self, PageFacts};
-use crate::page::url::Url;
 use crate::schedule::frontier::{Frontier, StoreError};
-use crate::schedule::job::{Conditional, Job, Purpose};
 use crate::schedule::page_state::{Comparison, PageState, digest_bytes};
 use crate::visit::Visit;
 
@@ -140,7 +140,7 @@ impl<F: Frontier> Keeper<F> {
     fn earlier_of(
         &mut self,
         url: &Url,
-        kind: crate::page::link::LinkKind,
+        kind: crate::base::link::LinkKind,
     ) -> Result<Option<EarlierRecord>, StoreError> {
         let record = self.frontier.earlier(url.as_ref(), kind)?;
         // An unreadable record is ignored: the page counts as new.

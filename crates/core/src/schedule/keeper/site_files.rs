@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::{Keeper, MAX_SITEMAP_DEPTH};
-use crate::outcome::{ErrorKind, Failure, Outcome};
-use crate::page::link::{Link, LinkKind};
+use crate::base::job::Purpose;
+use crate::base::link::{Link, LinkKind};
+use crate::base::outcome::{ErrorKind, Failure, Outcome};
+use crate::base::time::Time;
+use crate::base::url::{Origin, Url};
 use crate::page::robots::{Robots, RobotsAnswer};
 use crate::page::scope::ScopeVerdict;
 use crate::page::sitemap::Sitemap;
-use crate::page::url::{Origin, Url};
 use crate::rules::Sitemaps;
 use crate::schedule::frontier::{Frontier, StoreError};
-use crate::schedule::job::Purpose;
 use crate::schedule::lane::RobotsState;
 use crate::schedule::workbench;
-use crate::time::Time;
 use crate::visit::Visit;
 
 impl<F: Frontier> Keeper<F> {

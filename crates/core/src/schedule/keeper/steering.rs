@@ -5,15 +5,16 @@
 //! stored.
 
 use super::Keeper;
+use crate::base::job::LaneId;
+use crate::base::link::{Link, LinkKind};
+use crate::base::outcome::Outcome;
+use crate::base::time::Time;
 use crate::control::{Control, ControlVerdict};
-use crate::outcome::Outcome;
 use crate::output::record;
-use crate::page::link::{Link, LinkKind};
 use crate::page::scope::{self, ScopeRule, ScopeVerdict};
 use crate::schedule::carryover::Steering;
-use crate::schedule::frontier::{FinalOutcome, Frontier, LaneId, StoreError};
+use crate::schedule::frontier::{FinalOutcome, Frontier, StoreError};
 use crate::schedule::keeper::End;
-use crate::time::Time;
 
 /// Limit on patterns that are excluded while a crawl is running: every URL is matched against all of them.
 const MAX_EXCLUDES: usize = 1_000;

@@ -18,13 +18,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::outcome::{Failure, Outcome};
-use crate::page::link::Link;
+use crate::base::job::{LaneHttp, Purpose};
+use crate::base::link::Link;
+use crate::base::outcome::{Failure, Outcome};
+use crate::base::time::Time;
+use crate::base::url::{Origin, Url};
 use crate::page::robots::Robots;
-use crate::page::url::{Origin, Url};
 use crate::rules::{HttpVersion, Rules};
-use crate::schedule::job::{LaneHttp, Purpose};
-use crate::time::Time;
 use crate::visit::Visit;
 
 pub use self::measured::Measured;

@@ -17,8 +17,8 @@ use super::SLOW_SLOT;
 use super::measured::{Measured, micros};
 use super::rate::RateCap;
 use super::width::{Sample, WidthControl, WidthReason};
+use crate::base::time::Time;
 use crate::rules::{Pace, Rules};
-use crate::time::Time;
 
 /// Hosts that respond within this time count as equally fast when lanes are ranked.
 const JITTER: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::time::Time;
+use crate::base::time::Time;
 
 /// How long the cap holds after the first refusal, in seconds.
 const FIRST_HOLD: f32 = 4.0;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::page::link::Link;
-use crate::schedule::job::Purpose;
+use crate::base::job::Purpose;
+use crate::base::link::Link;
 
 /// The robots.txt files that a lane requests before its pages. Most lanes have none most of the time. An empty queue
 /// allocates no memory.

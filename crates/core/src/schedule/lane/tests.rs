@@ -1,9 +1,9 @@
 //! Tests of how a lane reacts to its host.
 
 use super::*;
-use crate::outcome::ErrorKind;
+use crate::base::job::{Job, LaneId};
+use crate::base::outcome::ErrorKind;
 use crate::rules::{Config, Pace, Span};
-use crate::schedule::job::{Job, LaneId};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -28,7 +28,7 @@
 
 use std::time::Duration;
 
-use crate::time::Time;
+use crate::base::time::Time;
 
 /// Latencies are compared as logarithms of the latency plus this many seconds, which hides the jitter of fast hosts.
 const JITTER_SECONDS: f32 = 0.004;

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::cuts::path_of;
 use super::pattern::{self, pattern};
 use super::{Judging, Novelty, TrapRule, Traps};
-use crate::page::url::UrlRef;
+use crate::base::url::UrlRef;
 use crate::visit::Visit;
 
 /// Limit on hosts with charges. Links to further hosts are not charged.

@@ -6,8 +6,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::rule::TrapRule;
 use super::{is_circular, is_deep, pattern};
+use crate::base::url::UrlRef;
 use crate::page::scope::domain_key;
-use crate::page::url::UrlRef;
 
 /// Limit on cuts, which are places with skipped links, that are reported individually.
 pub(super) const MAX_CUTS: usize = 1_000;

@@ -9,9 +9,10 @@
 use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::page::link::Link;
+use crate::base::job::LaneId;
+use crate::base::link::Link;
+use crate::base::link::LinkRef;
 use crate::page::scope::domain_key;
-use crate::schedule::frontier::{LaneId, LinkRef};
 
 /// A host is useful if it has this many pages whose text differs from the other pages of the host.
 const USEFUL_PAGES: u8 = 4;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::swar;
+use crate::base::swar;
 
 /// A page with fewer bytes of text is not compared.
 const MIN_TEXT: u64 = 64;

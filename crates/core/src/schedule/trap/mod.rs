@@ -40,12 +40,13 @@ mod sitemaps;
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::outcome::Truncated;
-use crate::page::link::{Link, LinkKind};
+use crate::base::job::LaneId;
+use crate::base::link::LinkRef;
+use crate::base::link::{Link, LinkKind};
+use crate::base::outcome::Truncated;
+use crate::base::url::{Url, UrlRef};
 use crate::page::scope::domain_key;
-use crate::page::url::{Url, UrlRef};
 use crate::rules::{Rules, ScopeKind, TrapPolicy};
-use crate::schedule::frontier::{LaneId, LinkRef};
 use crate::visit::Visit;
 
 use charges::{Budgets, HostCharges, Variants};

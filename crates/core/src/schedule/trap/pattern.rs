@@ -2,7 +2,7 @@
 //!
 //! Invariant: everything here is a pure function of the URL.
 
-use crate::page::url::UrlRef;
+use crate::base::url::UrlRef;
 
 /// Limit on path segments. Heritrix uses the same number.
 const MAX_SEGMENTS: usize = 20;
@@ -117,7 +117,7 @@ pub fn combination(query: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::url::Url;
+    use crate::base::url::Url;
 
     #[test]
     fn paths_that_repeat_a_sequence_of_segments_are_circular() {

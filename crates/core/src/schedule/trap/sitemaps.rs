@@ -2,10 +2,10 @@
 
 use super::costs::{self, Cost};
 use super::{TrapRule, Traps};
-use crate::page::link::{Link, LinkKind};
+use crate::base::link::{Link, LinkKind};
+use crate::base::url::UrlRef;
 use crate::page::scope::domain_key;
 use crate::page::sitemap::Sitemap;
-use crate::page::url::UrlRef;
 
 impl Traps {
     /// Removes the links of a sitemap, or those to sitemaps, that the budgets of the site of `host` do not allow. They

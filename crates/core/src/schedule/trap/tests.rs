@@ -29,7 +29,7 @@ impl TestCrawl {
     /// links were skipped.
     fn page(&mut self, lane: u32, url: &str, depth: u32, text: Option<(u64, u64)>, links: &[String]) -> Vec<TrapRule> {
         let link = Link { depth, ..Link::root(Url::parse(url).expect("a valid URL"), 9) };
-        let mut visit = Visit::with_outcome(link, crate::schedule::job::Purpose::Page, Outcome::Ok, Time::ZERO);
+        let mut visit = Visit::with_outcome(link, crate::base::job::Purpose::Page, Outcome::Ok, Time::ZERO);
         visit.for_keeper.slot = Some((LaneId(lane), 0));
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 5_000);
         visit.for_keeper.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
@@ -102,7 +102,7 @@ fn the_example_of_a_circular_path_is_that_path() {
     let longer_than_an_example = circular.replace('b', &"b".repeat(90));
     for location in [circular, longer_than_an_example] {
         let link = Link::root(Url::parse("http://h.example/page").expect("a valid URL"), 9);
-        let mut visit = Visit::with_outcome(link, crate::schedule::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
+        let mut visit = Visit::with_outcome(link, crate::base::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
         visit.for_keeper.slot = Some((LaneId(0), 0));
         crate::page::follow::judge_redirect(&mut visit, location.as_bytes(), &rules);
         let mut traps = Traps::new(&rules);

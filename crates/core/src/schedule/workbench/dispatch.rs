@@ -8,9 +8,9 @@ use super::placement::WaitState;
 use super::selection::Selection;
 use super::steering::spacing;
 use super::{Entry, Next, Workbench};
-use crate::schedule::job::{Job, JobExtras, LaneId, Purpose};
+use crate::base::job::{Job, JobExtras, LaneId, Purpose};
+use crate::base::time::Time;
 use crate::schedule::lane::Addresses;
-use crate::time::Time;
 
 impl Workbench {
     /// What to do next.

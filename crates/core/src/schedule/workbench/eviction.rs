@@ -21,13 +21,13 @@ use hashbrown::HashMap;
 use super::lane_counts::CountedLane;
 use super::placement::WaitState;
 use super::{Entry, Workbench};
-use crate::outcome::Failure;
-use crate::page::link::Link;
-use crate::page::url::Origin;
+use crate::base::job::LaneId;
+use crate::base::link::Link;
+use crate::base::outcome::Failure;
+use crate::base::time::Time;
+use crate::base::url::Origin;
 use crate::rules::Rules;
-use crate::schedule::job::LaneId;
 use crate::schedule::lane::{Addresses, Lane, RobotsState};
-use crate::time::Time;
 
 /// Limit on the memory of all robots rules, in bytes. A small `--max-memory` lowers it.
 pub const MAX_ROBOTS_MEMORY: usize = 64 << 20;
@@ -324,9 +324,9 @@ mod tests {
 
     use super::super::{Next, robots_rules};
     use super::*;
-    use crate::page::link::{Link, LinkKind};
+    use crate::base::link::{Link, LinkKind};
+    use crate::base::url::Url;
     use crate::page::robots::Robots;
-    use crate::page::url::Url;
     use crate::rules::{Config, Size};
     use crate::schedule::lane::{MAX_ORIGINS, Measured};
 

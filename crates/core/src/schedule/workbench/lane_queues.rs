@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 
-use crate::schedule::job::LaneId;
-use crate::time::Time;
+use crate::base::job::LaneId;
+use crate::base::time::Time;
 
 /// A lane that may start now. The order is:
 ///

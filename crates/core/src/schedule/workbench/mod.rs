@@ -54,15 +54,15 @@ use self::lane_counts::{CountedLane, LaneCounts};
 use self::lane_queues::LaneQueues;
 use self::pick::Update;
 use self::placement::WaitState;
-use crate::outcome::{ErrorKind, Failure, Outcome};
-use crate::page::link::Link;
+use crate::base::job::{Job, LaneId, Purpose, SendReporter, SentRequest};
+use crate::base::link::Link;
+use crate::base::outcome::{ErrorKind, Failure, Outcome};
+use crate::base::time::Time;
+use crate::base::url::Origin;
 use crate::page::robots::Robots;
-use crate::page::url::Origin;
 use crate::rules::Rules;
-use crate::schedule::job::{Job, LaneId, Purpose, SendReporter, SentRequest};
 use crate::schedule::lane::{Addresses, Lane, Measured, PendingRetry, ROBOTS_LIFE, RobotsState};
 use crate::schedule::retry;
-use crate::time::Time;
 use crate::visit::Visit;
 
 /// How long no requests are sent to an unreachable host.

@@ -9,15 +9,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::job::Purpose;
+use crate::base::link::{Link, LinkKind};
+use crate::base::outcome::{ErrorKind, Failure, Outcome};
+use crate::base::time::Time;
+use crate::base::url::{Origin, Url};
 use crate::http::address;
-use crate::outcome::{ErrorKind, Failure, Outcome};
-use crate::page::link::{Link, LinkKind};
-use crate::page::url::{Origin, Url};
 use crate::rules::{RobotsPolicy, Rules};
-use crate::schedule::job::Purpose;
 use crate::schedule::lane::{Addresses, Lane, LoadSignal, RobotsState, page_kind};
 use crate::schedule::retry;
-use crate::time::Time;
 use crate::visit::Visit;
 
 /// How far into a queue to search for a link whose origin does not wait for its robots.txt.

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::lane_queues::Ready;
 use super::{Entry, Workbench};
+use crate::base::job::LaneId;
+use crate::base::time::Time;
 use crate::rules::RobotsPolicy;
-use crate::schedule::job::LaneId;
 use crate::schedule::lane::{Addresses, Lane};
 use crate::schedule::wait::WaitReason;
-use crate::time::Time;
 
 /// A lane gets more links from the frontier when fewer than one batch divided by this are left in memory.
 const REFILL_DIVISOR: usize = 4;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use super::pick::{self, Pick, Update};
 use super::{ROBOTS_REDIRECTS, Workbench};
+use crate::base::job::{LaneId, Purpose};
+use crate::base::link::{Link, LinkKind};
+use crate::base::outcome::Outcome;
+use crate::base::time::Time;
+use crate::base::url::{Origin, Url};
 use crate::http::proxy;
-use crate::outcome::Outcome;
-use crate::page::link::{Link, LinkKind};
-use crate::page::url::{Origin, Url};
-use crate::schedule::job::{LaneId, Purpose};
 use crate::schedule::lane::{Addresses, RobotsState};
-use crate::time::Time;
 use crate::visit::Visit;
 
 /// The next action of a lane.
@@ -170,7 +170,7 @@ fn robots_link(origin: &Origin) -> Link {
 
 /// Whether a host is unreachable because of its servers, as opposed to a DNS failure.
 fn is_dead(addresses: &Addresses, now: Time) -> bool {
-    use crate::outcome::ErrorKind as E;
+    use crate::base::outcome::ErrorKind as E;
     let is_dns = |kind| matches!(kind, E::DnsNxdomain | E::DnsServfail | E::DnsTimeout | E::DnsInvalid);
     matches!(addresses, Addresses::Failed { failure, until, .. } if *until > now && !is_dns(failure.kind))
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::lane_queues::Ready;
 use super::placement::WaitState;
 use super::{Entry, Workbench};
+use crate::base::job::LaneId;
+use crate::base::time::Time;
 use crate::http::conn::SILENT_AFTER;
 use crate::rules::RobotsPolicy;
-use crate::schedule::job::LaneId;
-use crate::time::Time;
 
 /// At most one slot in this many is reserved for fast and quick lanes, unless long-held slots make quick lanes wait.
 pub(super) const SLOTS_PER_RESERVED: usize = 8;

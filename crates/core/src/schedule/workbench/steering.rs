@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::Workbench;
-use crate::page::link::Link;
+use crate::base::job::{LaneId, Purpose};
+use crate::base::link::Link;
+use crate::base::time::Time;
 use crate::rules::{Pace, RuleChange};
-use crate::schedule::job::{LaneId, Purpose};
 use crate::schedule::lane::Lane;
-use crate::time::Time;
 
 impl Workbench {
     /// Stops handing out jobs. Requests in flight may finish.

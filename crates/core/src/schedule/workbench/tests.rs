@@ -1,8 +1,8 @@
 //! Tests of the workbench, one event at a time. Properties of whole crawls are tested in `testkit`, in virtual time.
 
 use super::*;
-use crate::page::link::LinkKind;
-use crate::page::url::Url;
+use crate::base::link::LinkKind;
+use crate::base::url::Url;
 use crate::rules::{Config, Pace, Rate, RobotsPolicy};
 use crate::schedule::lane::{Flight, LanePace, LoadSignal};
 

@@ -25,7 +25,7 @@ use super::snapshot_reader::{self, QueuePositions};
 use super::spill;
 use super::state::State;
 use crate::link_codec::after_host;
-use argiope_core::schedule::frontier::{ALREADY_SENT, link_fingerprint};
+use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
 use argiope_core::{
     Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url,
     UrlRef,

@@ -10,7 +10,7 @@
 
 use super::DiskFrontier;
 use crate::disk::record::{LinkRecord, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
-use argiope_core::schedule::frontier::link_fingerprint;
+use argiope_core::base::link::link_fingerprint;
 use argiope_core::{Failure, Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -4,7 +4,7 @@ use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError};
 
 use super::verify::{LongChain, SelfSigned};
-use crate::outcome::{ErrorKind, Failure, TlsFault};
+use crate::base::outcome::{ErrorKind, Failure, TlsFault};
 
 pub(super) fn tls_failure(message: impl Into<Box<str>>) -> Failure {
     Failure::new(ErrorKind::Tls, message)

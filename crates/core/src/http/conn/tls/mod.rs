@@ -15,8 +15,8 @@ use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion};
 
-use crate::outcome::{Failure, TlsFault};
-use crate::time::Time;
+use crate::base::outcome::{Failure, TlsFault};
+use crate::base::time::Time;
 
 use super::Conn;
 use crate::http::conn::limits::Limits;

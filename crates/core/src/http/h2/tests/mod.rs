@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use super::frame::{self, FrameHeader, HEADER, code, flag, kind, setting};
 use super::{H2Conn, H2Request, StreamEvents, StreamFault, hpack, request_block};
+use crate::base::outcome::ErrorKind;
+use crate::base::time::Time;
 use crate::http::conn::{Limits, Step};
-use crate::outcome::ErrorKind;
-use crate::time::Time;
 
 /// An event of a stream, with the stream's key. Consecutive data of one stream is joined.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! [`Time`]: the time of a crawl, which is always an argument.
+//! [`Time`]: the time of a crawl, which is always an argument. [`WallClock`] converts it to the time of day.
 //!
 //! Invariant: this crate does not read a clock. The caller passes in a [`Time`]: an engine reads the machine's monotonic
 //! clock, and a simulation uses virtual time.
@@ -54,6 +54,26 @@ impl Sub for Time {
 
     fn sub(self, earlier: Self) -> Duration {
         self.since(earlier)
+    }
+}
+
+/// Converts the crawl's own time to wall-clock time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WallClock {
+    /// Microseconds since the Unix epoch at [`Time::ZERO`].
+    pub start: i64,
+}
+
+impl WallClock {
+    /// The wall-clock time; the Unix epoch if that time is out of range.
+    pub fn at(self, time: Time) -> jiff::Timestamp {
+        let micros = self.start.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX));
+        jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    /// The time as text, in the form `2026-01-02T03:04:05.678Z`.
+    pub fn text(self, time: Time) -> String {
+        format!("{:.3}", self.at(time))
     }
 }
 

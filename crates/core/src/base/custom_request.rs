@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::page::reader::size_of_value;
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -207,6 +206,17 @@ fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (bytes, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
     *rest = after;
     Some(bytes)
+}
+
+/// The approximate memory use of a JSON value in bytes.
+pub(crate) fn size_of_value(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(values) => values.iter().map(size_of_value).sum(),
+            Value::Object(object) => object.iter().map(|(key, value)| key.len() + size_of_value(value)).sum(),
+            _ => 0,
+        }
 }
 
 #[cfg(test)]

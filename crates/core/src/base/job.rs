@@ -5,14 +5,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::http::cookies::CookieHeader;
-use crate::output::record::WallClock;
-use crate::page::link::Link;
-use crate::page::url::Origin;
-use crate::time::Time;
+use crate::base::link::Link;
+use crate::base::time::{Time, WallClock};
+use crate::base::url::Origin;
 
-/// A host name's number in the frontier and on the workbench.
-pub use crate::schedule::frontier::LaneId;
+/// A lane's number within one frontier and on the workbench. A lane is a host name; lanes are numbered in order of
+/// arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LaneId(pub u32);
+
+impl LaneId {
+    /// The number, for use as an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The permission to fetch one link over one slot of its lane. An engine returns every job as a
 /// [`Visit`](crate::visit::Visit), even after a failure.
@@ -62,6 +69,27 @@ pub struct JobExtras {
     pub wall: WallClock,
     /// Where to report that the request was sent, if the lane waits for that.
     pub send_reporter: Option<SendReporter>,
+}
+
+/// The value of a `Cookie` header.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CookieHeader(Box<[u8]>);
+
+impl CookieHeader {
+    pub(crate) fn new(value: Vec<u8>) -> Self {
+        Self(value.into_boxed_slice())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for CookieHeader {
+    /// Cookies are secrets and stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// Reports to the keeper that a request was sent. Carried by jobs of hosts with a delay between requests, because the

@@ -1,0 +1,20 @@
+//! What every layer of the core uses: URLs, links, jobs, outcomes, time and memory.
+//!
+//! [`url`] and [`link`] are the addresses, and [`link_list`] holds those of one page. [`custom_request`] describes
+//! requests that are not a plain GET. A [`job`] is the permission to send one request. [`outcome`] is how it ends.
+//! [`time`] and [`budget`] account for time and memory. [`escape`] makes text safe on a terminal and in markup.
+
+pub mod budget;
+#[deny(missing_docs)]
+pub mod custom_request;
+pub mod escape;
+pub mod job;
+#[deny(missing_docs)]
+pub mod link;
+#[deny(missing_docs)]
+pub mod link_list;
+pub mod outcome;
+pub(crate) mod swar;
+pub mod time;
+#[deny(missing_docs)]
+pub mod url;
