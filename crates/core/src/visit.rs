@@ -16,7 +16,7 @@ use crate::page::examine::PageFacts;
 use crate::page::follow_list::FollowList;
 use crate::page::reader::{HeldBody, PageContent};
 use crate::page::scope::ScopeRule;
-use crate::schedule::trap::Likeness;
+use crate::page::likeness::Likeness;
 
 /// The result of one job: the link, the facts of the exchange, the findings of the page, and what the keeper
 /// needs to schedule further work.

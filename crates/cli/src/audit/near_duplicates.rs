@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use argiope_core::schedule::trap::MinHash;
+use argiope_core::page::likeness::MinHash;
 
 /// A [`MinHash`] has sixteen hexadecimal digits. Two texts are nearly the same if at least this many digits are equal; they
 /// then have about 95 % in common.

@@ -14,7 +14,7 @@ use crate::base::outcome::{Failure, Outcome, Truncated};
 use crate::base::time::{Time, WallClock};
 use crate::base::url::Url;
 use crate::page::examine::OpenGraph;
-use crate::schedule::trap::MinHash;
+use crate::page::likeness::MinHash;
 use crate::visit::{Timings, Visit};
 
 /// The version of the record format.

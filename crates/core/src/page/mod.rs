@@ -2,14 +2,17 @@
 //!
 //! [`examine`] reads a body as it arrives: charset, links, title, directives. [`reader`] processes whole bodies.
 //! [`scope`] decides which links are followed, [`robots`] which the site allows, and [`sitemap`] which it lists.
-//! [`follow`] applies the scope to the links of a page, and [`follow_list`] holds the result.
+//! [`follow`] applies the scope to the links of a page, and [`follow_list`] holds the result. [`likeness`] recognises
+//! pages with the same or nearly the same text.
 
 pub mod examine;
 #[deny(missing_docs)]
 pub mod follow;
 pub mod follow_list;
+pub mod likeness;
 #[deny(missing_docs)]
 pub mod reader;
 pub mod robots;
 pub mod scope;
 pub mod sitemap;
+pub(crate) mod url_shape;

@@ -24,7 +24,7 @@ use argiope_core::page::follow;
 use argiope_core::page::sitemap::Sitemap;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::keeper::{End, Keeper, Order, Settled};
-use argiope_core::schedule::trap::LikenessReader;
+use argiope_core::page::likeness::LikenessReader;
 use argiope_core::visit::{SiteFile, Visit};
 use argiope_core::{Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url};
 use argiope_store::MemoryFrontier;

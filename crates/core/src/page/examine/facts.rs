@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::entities;
-use crate::schedule::trap::MinHash;
+use crate::page::likeness::MinHash;
 
 /// Bytes kept of a heading, a description or an OpenGraph title, as received.
 const MAX_RAW: usize = 8 * 1024;

@@ -21,7 +21,7 @@ use super::names::{self, key};
 use super::raw_links::RawLinks;
 use super::tokenizer::{Dialect, Tag, TextMode, TokenHandler, is_space};
 use crate::base::link::LinkKind;
-use crate::schedule::trap::{LikenessReader, WordCount};
+use crate::page::likeness::{LikenessReader, WordCount};
 
 /// Bytes kept of a title, or of a link that is the text of an element.
 const MAX_TEXT: usize = 8 * 1024;

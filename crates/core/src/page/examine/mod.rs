@@ -69,7 +69,7 @@ pub use resolve::BaseUrl;
 
 use crate::base::link_list::LinkList;
 use crate::base::url::Url;
-use crate::schedule::trap::Likeness;
+use crate::page::likeness::Likeness;
 use charset::Utf8Check;
 use findings::LinkResolution;
 use kind::DocumentKind;

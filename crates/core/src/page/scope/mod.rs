@@ -13,7 +13,7 @@ use regex::{RegexSet, RegexSetBuilder};
 use crate::base::link::LinkKind;
 use crate::base::url::{self, Url, UrlRef};
 use crate::http::address;
-use crate::schedule::trap;
+use crate::page::url_shape::{is_circular, is_deep};
 
 /// Limit on the total size of compiled patterns in bytes. Larger ones are a mistake or an attack.
 const MAX_PATTERN_SIZE: usize = 10 << 20;
@@ -178,12 +178,12 @@ impl Scope {
         if !self.include.as_ref().is_none_or(|set| matches(set, text)) {
             return Some(ScopeRule::Include);
         }
-        if !self.avoid_traps || !trap::is_judged(kind) {
+        if !self.avoid_traps || !is_path_judged(kind) {
             return None;
         }
         let path = url.path();
-        let circular = trap::is_circular(path).then_some(ScopeRule::PathRepeats);
-        circular.or_else(|| trap::is_deep(path).then_some(ScopeRule::PathDepth))
+        let circular = is_circular(path).then_some(ScopeRule::PathRepeats);
+        circular.or_else(|| is_deep(path).then_some(ScopeRule::PathDepth))
     }
 
     /// The rule that rejects a URL because of its host or path; `None` if both are in scope.
@@ -410,6 +410,11 @@ pub(crate) fn pattern_fault(error: &regex::Error) -> String {
             text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned()
         }
     }
+}
+
+/// Whether the rules about paths apply to links of this kind. Roots and sitemap entries are exempt.
+fn is_path_judged(kind: LinkKind) -> bool {
+    !matches!(kind, LinkKind::Root | LinkKind::Sitemap | LinkKind::SitemapFile)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use hashbrown::HashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::cuts::path_of;
-use super::pattern::{self, pattern};
 use super::{Judging, Novelty, TrapRule, Traps};
 use crate::base::url::UrlRef;
+use crate::page::url_shape::{self, pattern};
 use crate::visit::Visit;
 
 /// Limit on hosts with charges. Links to further hosts are not charged.
@@ -110,7 +110,7 @@ impl Traps {
         }
         let older = &mut self.older_variants;
         let variants = self.variants.entry(key).or_insert_with(|| older.remove(&key).unwrap_or_default());
-        let combination = pattern::combination(query);
+        let combination = url_shape::combination(query);
         if variants.combinations.contains(&combination) {
             return None;
         }

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::rule::TrapRule;
-use super::{is_circular, is_deep, pattern};
 use crate::base::url::UrlRef;
+use crate::page::url_shape::{is_circular, is_deep, pattern};
 use crate::page::scope::domain_key;
 
 /// Limit on cuts, which are places with skipped links, that are reported individually.

@@ -31,8 +31,6 @@ mod charges;
 mod costs;
 mod cuts;
 mod domains;
-mod likeness;
-mod pattern;
 mod recent;
 mod rule;
 mod sitemaps;
@@ -54,8 +52,6 @@ use costs::{Cost, SiteCosts};
 pub use cuts::Cut;
 use cuts::{Cuts, ELSEWHERE};
 use domains::Domains;
-pub use likeness::{Likeness, LikenessReader, MinHash, WordCount};
-pub use pattern::{is_circular, is_deep, pattern};
 pub use recent::Recent;
 pub use rule::TrapRule;
 
@@ -346,11 +342,6 @@ impl Traps {
         self.cuts.add(rule, at, 1, url.as_str());
         Some(rule)
     }
-}
-
-/// Whether the rules about paths apply to links of this kind. Roots and sitemap entries are exempt.
-pub fn is_judged(kind: LinkKind) -> bool {
-    !matches!(kind, LinkKind::Root | LinkKind::Sitemap | LinkKind::SitemapFile)
 }
 
 #[cfg(test)]
