@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use crate::http::conn::{Limits, MAX_DRAIN, MAX_INTERMEDIATES, MAX_PROXY_HEAD, ZSTD_WINDOW_LOG};
+use crate::http::retry_after::MAX_RETRY_AFTER;
 use crate::http::{cookies, fetch};
 use crate::page::{examine, follow, robots, sitemap};
 use crate::page_budget;
 use crate::rules;
 use crate::rules::Config;
-use crate::schedule::{keeper, lane, retry, workbench};
+use crate::schedule::{keeper, lane, workbench};
 
 const PAGE: &str = include_str!("../../../docs/limits.md");
 
@@ -47,7 +48,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("certificates beside the server's own", MAX_INTERMEDIATES.to_string()),
         ("redirects in a row", config.max_redirects.to_string()),
         ("attempts at a URL", config.max_tries.to_string()),
-        ("Retry-After that is obeyed", seconds(retry::MAX_RETRY_AFTER)),
+        ("Retry-After that is obeyed", seconds(MAX_RETRY_AFTER)),
         ("DNS lookup, connecting, TLS handshake: each", seconds(limits.connect)),
         ("an incomplete head, a body without progress", seconds(limits.idle)),
         ("lowest rate of a body", format!("{} bytes/s", limits.min_rate)),

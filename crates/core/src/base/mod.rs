@@ -18,3 +18,4 @@ pub(crate) mod swar;
 pub mod time;
 #[deny(missing_docs)]
 pub mod url;
+pub(crate) mod user_code;

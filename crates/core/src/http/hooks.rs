@@ -1,13 +1,10 @@
 //! Hooks: code of the library's user that is called with requests before they are sent, and with the heads of
 //! responses.
 
-use std::any::Any;
 use std::fmt::Debug;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::base::custom_request::Method;
 use crate::base::link::Link;
-use crate::base::outcome::{ErrorKind, Failure};
 use crate::base::url::Url;
 use crate::http::conn::Head;
 use crate::http::conn::request::{is_fixed, is_name, is_value};
@@ -25,23 +22,6 @@ pub trait RequestHook: Debug + Send + Sync {
 pub trait ResponseHook: Debug + Send + Sync {
     /// Whether the body must be read.
     fn wants_body(&self, response: &ResponseStart<'_>) -> bool;
-}
-
-/// Calls a closure of the library's user. A panic becomes a failure that names the closure, so that it neither ends the
-/// crawl nor looks like a bug of the crawler.
-///
-/// # Errors
-///
-/// The closure panicked.
-pub(crate) fn call_closure<T>(name: &str, call: impl FnOnce() -> T) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(call))
-        .map_err(|panic| Failure::new(ErrorKind::Hook, format!("the closure {name} panicked: {}", panic_text(&*panic))))
-}
-
-/// The message of a panic.
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// A request that is about to be sent.

@@ -9,7 +9,7 @@ use crate::base::link::LinkKind;
 use crate::base::link_list::{FoundLink, LinkList};
 use crate::base::outcome::{ErrorKind, Failure};
 use crate::base::url::{BadUrl, Url, UrlRef, without_user_info};
-use crate::http::hooks::call_closure;
+use crate::base::user_code::call_closure;
 use crate::page::follow_list::FollowList;
 use crate::page::scope::{ScopeRule, ScopeVerdict};
 use crate::rules::Rules;

@@ -15,7 +15,7 @@ use crate::base::time::WallClock;
 use crate::rules::Pace;
 use crate::schedule::keeper::Changes;
 use crate::schedule::lane::ROBOTS_LIFE;
-use crate::schedule::retry::MAX_RETRY_AFTER;
+use crate::http::retry_after::MAX_RETRY_AFTER;
 
 /// Counts over all runs of a crawl.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

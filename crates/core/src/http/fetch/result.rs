@@ -20,7 +20,7 @@ use crate::page::examine::{self, Findings};
 use crate::page::follow;
 use crate::page::reader::{DeliveredBodies, HeldBody};
 use crate::rules::Rules;
-use crate::schedule::retry::{self, RetryAfter};
+use crate::http::retry_after::{RetryAfter, parse_retry_after};
 use crate::visit::{Facts, Headers, SiteFile, Visit, Wire};
 
 /// Who sent the response.
@@ -189,7 +189,7 @@ fn copy_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
     facts.defects.header_control = head.has_controls;
     facts.etag = validator(head.get("etag"));
     facts.last_modified = validator(head.get("last-modified"));
-    match head.get("retry-after").and_then(|value| retry::parse_retry_after(value, head.get("date"))) {
+    match head.get("retry-after").and_then(|value| parse_retry_after(value, head.get("date"))) {
         Some(RetryAfter::Wait(wait)) => for_keeper.retry_after = Some(wait),
         Some(RetryAfter::Until(moment)) => for_keeper.retry_at = Some(moment),
         None => {}

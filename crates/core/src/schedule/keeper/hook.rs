@@ -4,7 +4,8 @@ use super::Keeper;
 use crate::base::job::{Job, Purpose};
 use crate::base::link::ALREADY_SENT;
 use crate::base::outcome::{ErrorKind, Failure};
-use crate::http::hooks::{OutgoingRequest, call_closure};
+use crate::base::user_code::call_closure;
+use crate::http::hooks::OutgoingRequest;
 use crate::schedule::frontier::Frontier;
 
 impl<F: Frontier> Keeper<F> {

@@ -53,6 +53,7 @@ use crate::rules::{RobotsPolicy, Root, Rules, Sitemaps};
 use crate::schedule::carryover::Progress;
 use crate::schedule::frontier::{FinalOutcome, Frontier, FrontierNews, StoreError};
 use crate::schedule::redirects::RedirectGraph;
+use crate::http::retry_after::wait_until;
 use crate::schedule::retry::{self, RetryVerdict};
 use crate::schedule::trap::Traps;
 use crate::schedule::workbench::{self, Next, Workbench};
@@ -302,7 +303,7 @@ impl<F: Frontier> Keeper<F> {
     pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
         // The host sent a date that only the local clock can convert to a wait: see `RetryAfter::Until`.
         if let Some(retry_at) = visit.for_keeper.retry_at.take() {
-            visit.for_keeper.retry_after = Some(retry::wait_until(retry_at, self.clock.at(now).as_second()));
+            visit.for_keeper.retry_after = Some(wait_until(retry_at, self.clock.at(now).as_second()));
         }
         if let Some((lane, _)) = visit.for_keeper.slot {
             let previous_backoff = self.bench.backs_off_until(lane);

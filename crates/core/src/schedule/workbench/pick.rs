@@ -17,7 +17,7 @@ use crate::base::url::{Origin, Url};
 use crate::http::address;
 use crate::rules::{RobotsPolicy, Rules};
 use crate::schedule::lane::{Addresses, Lane, LoadSignal, RobotsState, page_kind};
-use crate::schedule::retry;
+use crate::http::retry_after::MAX_RETRY_AFTER;
 use crate::visit::Visit;
 
 /// How far into a queue to search for a link whose origin does not wait for its robots.txt.
@@ -257,7 +257,7 @@ pub(super) fn sent_at(visit: &Visit) -> Time {
 pub(super) fn load_signal(visit: &Visit, taken: Duration) -> LoadSignal {
     use ErrorKind as K;
     if let Some(429 | 503) = visit.facts.status {
-        return LoadSignal::Overload(visit.for_keeper.retry_after.map(|wait| wait.min(retry::MAX_RETRY_AFTER)));
+        return LoadSignal::Overload(visit.for_keeper.retry_after.map(|wait| wait.min(MAX_RETRY_AFTER)));
     }
     // If a response was cut off, the host accepted the connection and responded. So the reset does not indicate
     // overload.
