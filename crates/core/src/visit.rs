@@ -10,12 +10,15 @@ use crate::base::link_list::LinkList;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::base::time::Time;
 use crate::base::url::Url;
+use crate::http::conn::Headers;
 use crate::http::cookies::SetCookie;
 use crate::output::warc::WarcExchange;
 use crate::page::examine::PageFacts;
+use crate::page::follow::{self, JudgedLinks, JudgedPage, Rejected};
 use crate::page::follow_list::FollowList;
 use crate::page::reader::{HeldBody, PageContent};
-use crate::page::scope::ScopeRule;
+use crate::page::robots::RobotsResponse;
+use crate::rules::Rules;
 use crate::page::likeness::Likeness;
 
 /// The result of one job: the link, the facts of the exchange, the findings of the page, and what the keeper
@@ -216,18 +219,6 @@ impl KeeperPart {
     }
 }
 
-/// Header names and values as text, in order.
-pub type Headers = Vec<(Box<str>, Box<str>)>;
-
-/// The links of a visit that one scope rule rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    pub rule: ScopeRule,
-    pub count: u32,
-    /// The first of them, truncated if it is very long.
-    pub example: Box<str>,
-}
-
 /// The bytes of request and response, after TLS.
 #[derive(Debug)]
 pub struct Wire {
@@ -383,6 +374,52 @@ impl Visit {
         visit
     }
 
+    /// Judges the links of the page by scope, and adds those to follow. `nofollow`: the page forbids following its
+    /// links.
+    pub fn follow_links(&mut self, links: &LinkList, nofollow: bool, rules: &Rules) {
+        // Only HTML pages have `facts`.
+        let page = JudgedPage { link: &self.link, is_html: self.findings.facts.is_some(), nofollow };
+        let judged = follow::judge_links(page, links, &rules.follow_rules());
+        self.findings.links = u32::try_from(judged.found.len()).unwrap_or(u32::MAX);
+        self.add_judged(judged);
+    }
+
+    /// Judges the target of a redirect by scope, and adds it as a new link that may follow one redirect less.
+    pub fn follow_redirect(&mut self, location: &[u8], rules: &Rules) {
+        match follow::redirect_target(&self.link, location, rules.max_url) {
+            Ok(target) => {
+                self.facts.redirect = Some(target.clone());
+                // The keeper follows redirects of site files.
+                if self.is_page() {
+                    let judged = follow::judge_redirect(&self.link, &target, &rules.follow_rules());
+                    self.add_judged(judged);
+                }
+            }
+            Err(failure) => {
+                self.facts.error.get_or_insert(failure);
+            }
+        }
+    }
+
+    fn add_judged(&mut self, judged: JudgedLinks) {
+        let JudgedLinks { found, rejected, skipped, cut, failure } = judged;
+        self.for_keeper.found = found;
+        let findings = &mut self.findings;
+        findings.rejected.extend(rejected);
+        findings.skipped.extend(skipped);
+        findings.capped |= cut > 0;
+        findings.links_cut = findings.links_cut.saturating_add(cut);
+        if let Some(failure) = failure {
+            self.facts.error.get_or_insert(failure);
+        }
+    }
+
+    /// What the visit says about a robots.txt with these bytes.
+    pub fn robots_response<'a>(&self, body: &'a [u8]) -> RobotsResponse<'a> {
+        let Facts { status, error, truncated, .. } = &self.facts;
+        RobotsResponse { status: *status, failure: error.as_ref().map(|failure| failure.kind), truncated: *truncated, body }
+    }
+
     /// Adjusts the memory charge of a large visit to its size now, plus `extra` bytes.
     pub fn recharge(&mut self, extra: usize) {
         if let Some(mut charge) = self.for_keeper.charge.take() {
@@ -420,5 +457,42 @@ impl Visit {
     /// Whether this is a page in the sense of the record format, as opposed to a robots.txt or a sitemap.
     pub fn is_page(&self) -> bool {
         self.purpose == Purpose::Page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::job::Purpose;
+    use crate::base::link::Link;
+    use crate::base::outcome::Outcome;
+    use crate::base::time::Time;
+    use crate::base::time::WallClock;
+    use crate::base::url::Url;
+    use crate::output::record;
+    use crate::rules::Config;
+
+    #[test]
+    fn messages_about_a_bad_location_omit_its_password() {
+        let config = Config { roots: vec!["http://h.example/".into()], log_skips: true, ..Config::default() };
+        let (fingerprint_key, redirects) = (1, 9);
+        let rules = config.compile(fingerprint_key).expect("valid settings");
+        for (location, kind) in [
+            ("http://me:secret@[broken/", ErrorKind::RedirectInvalid),
+            ("http://me:secret@h.example:99999/", ErrorKind::RedirectInvalid),
+            ("//me:secret@h.example:x/", ErrorKind::RedirectInvalid),
+            ("http:\\\\me:secret@[broken/", ErrorKind::RedirectInvalid),
+            ("ht\ntp://me:sec\tret@[broken/", ErrorKind::RedirectInvalid),
+            ("ftp://me:secret@h.example/", ErrorKind::RedirectBlocked),
+        ] {
+            let link = Link::root(Url::parse("http://h.example/page").expect("an address"), redirects);
+            let mut visit = Visit::with_outcome(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
+            visit.follow_redirect(location.as_bytes(), &rules);
+            let mut line = Vec::new();
+            record::encode(&visit, WallClock { start: 0 }, 0, None, &mut line);
+            let output = format!("{visit:?} {}", String::from_utf8_lossy(&line));
+            assert!(!output.contains("secret"), "{output}");
+            assert_eq!(visit.facts.error.expect("the location cannot be followed").kind, kind, "{location}");
+        }
     }
 }

@@ -215,7 +215,7 @@ fn interpret(visit: &Visit, agent: &str) -> RobotsFile {
         (Some(status), None) => format!("responded with {status}"),
         (None, None) => "did not respond".to_owned(),
     };
-    let answer = RobotsAnswer::from_visit(visit, bytes, agent);
+    let answer = RobotsAnswer::from_response(&visit.robots_response(bytes), agent);
     let reason = match answer {
         RobotsAnswer::Rules(_) => String::new(),
         RobotsAnswer::AllowAll => format!("{} {event}: no robots.txt, everything is allowed", visit.link.url),

@@ -6,9 +6,8 @@ use std::fmt::Debug;
 use crate::base::custom_request::Method;
 use crate::base::link::Link;
 use crate::base::url::Url;
-use crate::http::conn::Head;
+use crate::http::conn::{Head, Headers};
 use crate::http::conn::request::{is_fixed, is_name, is_value};
-use crate::visit::Headers;
 
 /// Is called with every request for a page or a sitemap before it is sent, on the keeper thread. A crawl has one such
 /// hook.

@@ -11,7 +11,7 @@ use crate::base::escape::write_json;
 use crate::base::job::Purpose;
 use crate::base::link_list::LinkList;
 use crate::base::outcome::{Failure, Outcome, Truncated};
-use crate::base::time::{Time, WallClock};
+use crate::base::time::WallClock;
 use crate::base::url::Url;
 use crate::page::examine::OpenGraph;
 use crate::page::likeness::MinHash;
@@ -144,7 +144,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     warc: Option<&'a WarcLocation>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    headers: Option<&'a crate::visit::Headers>,
+    headers: Option<&'a crate::http::conn::Headers>,
     #[serde(skip_serializing_if = "Option::is_none")]
     link_list: Option<LinkObjects<'a>>,
 }
@@ -339,6 +339,7 @@ pub fn encode_skip(url: &str, reason: &str, via: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::time::Time;
     use crate::base::custom_request::{CustomRequest, Method};
     use crate::base::link::{Link, LinkKind};
     use crate::base::outcome::ErrorKind;

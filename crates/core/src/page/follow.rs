@@ -1,19 +1,17 @@
-//! Judges the links and the redirect of a visit by scope.
+//! Judges the links and the redirect of a page by scope: [`judge_links`], [`judge_redirect`].
 //!
-//! Invariant: the links that a visit reports are in scope, followable and distinct. Every rejection is counted under
-//! the rule that decided. Real and simulated fetches both use this module.
+//! Invariant: the links that are followed are in scope, followable and distinct. Every rejection is counted under the
+//! rule that decided. Real and simulated fetches both use this module.
 
 use hashbrown::HashSet;
 
-use crate::base::link::LinkKind;
+use crate::base::link::{Link, LinkKind};
 use crate::base::link_list::{FoundLink, LinkList};
 use crate::base::outcome::{ErrorKind, Failure};
-use crate::base::url::{BadUrl, Url, UrlRef, without_user_info};
+use crate::base::url::{BadUrl, StripParams, Url, UrlRef, without_user_info};
 use crate::base::user_code::call_closure;
 use crate::page::follow_list::FollowList;
-use crate::page::scope::{ScopeRule, ScopeVerdict};
-use crate::rules::Rules;
-use crate::visit::{Rejected, Visit};
+use crate::page::scope::{Scope, ScopeRule, ScopeVerdict};
 
 /// Characters of a Location that a message quotes.
 const MAX_QUOTED_LOCATION: usize = 200;
@@ -50,27 +48,87 @@ pub trait LinkFilter: std::fmt::Debug + Send + Sync {
     fn follows(&self, link: &PageLink<'_>) -> bool;
 }
 
-/// Judges the links of a page by scope, and adds those to follow to the visit. `nofollow`: the page forbids following
-/// its links.
-pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &Rules) {
-    if nofollow && !rules.follow_nofollow {
-        return;
+/// What decides about the links of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowRules<'a> {
+    /// Decides first.
+    pub scope: &'a Scope,
+    /// Decides about links that are in scope.
+    pub link_filter: Option<&'a dyn LinkFilter>,
+    /// Parameters that are removed from the URLs of links.
+    pub strip_params: &'a StripParams,
+    /// Whether links that are marked `nofollow`, and those of pages that forbid it, are followed nevertheless.
+    pub follow_nofollow: bool,
+    /// Whether the resources that pages need for display are followed.
+    pub assets: bool,
+    /// Whether links that are not followed are listed.
+    pub list_skipped: bool,
+    /// How many redirects each link of a page may follow.
+    pub max_redirects: u8,
+    /// Limit on the bytes of the target of a redirect.
+    pub max_url: usize,
+    /// The key of the fingerprints of the links.
+    pub fingerprint_key: u64,
+}
+
+/// The page whose links are judged.
+#[derive(Clone, Copy, Debug)]
+pub struct JudgedPage<'a> {
+    /// The link that led to the page.
+    pub link: &'a Link,
+    /// Whether it was examined as HTML.
+    pub is_html: bool,
+    /// Whether it forbids following its links.
+    pub nofollow: bool,
+}
+
+/// The links of a page, judged.
+#[derive(Debug, Default)]
+pub struct JudgedLinks {
+    /// Links to follow: in scope, not nofollow, distinct.
+    pub found: FollowList,
+    /// Links that were rejected, counted by scope rule.
+    pub rejected: Vec<Rejected>,
+    /// Links that are not followed, with the reason, if they are listed.
+    pub skipped: Vec<(Box<str>, &'static str)>,
+    /// How many links beyond a limit are not followed.
+    pub cut: u32,
+    /// Why some links were not judged: the filter panicked.
+    pub failure: Option<Failure>,
+}
+
+/// The links of a page that one scope rule rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// The rule.
+    pub rule: ScopeRule,
+    /// How many links it rejected.
+    pub count: u32,
+    /// The first of them, truncated if it is very long.
+    pub example: Box<str>,
+}
+
+/// Judges the links of a page by scope.
+pub fn judge_links(page: JudgedPage<'_>, links: &LinkList, rules: &FollowRules<'_>) -> JudgedLinks {
+    let mut judged = JudgedLinks::default();
+    if page.nofollow && !rules.follow_nofollow {
+        return judged;
     }
     let mut seen = HashSet::with_capacity(links.len());
-    let depth = visit.link.depth.saturating_add(1);
-    visit.for_keeper.found = FollowList::new(rules.fingerprint_key, depth, rules.max_redirects);
-    visit.for_keeper.found.reserve(links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
+    let depth = page.link.depth.saturating_add(1);
+    judged.found = FollowList::new(rules.fingerprint_key, depth, rules.max_redirects);
+    judged.found.reserve(links.len(), links.bytes().min(MAX_FOLLOW_BYTES));
     let mut judging = rules.scope.host_caching_judge();
-    // The resources of an embedded page are not followed: they could be on any host. Only HTML pages have `facts`.
-    let is_embedded = visit.link.kind == LinkKind::Asset && visit.findings.facts.is_some();
-    let (mut bytes, mut panic) = (0, None);
+    // The resources of an embedded page are not followed: they could be on any host.
+    let is_embedded = page.link.kind == LinkKind::Asset && page.is_html;
+    let mut bytes = 0;
     for link in links.iter() {
         let is_wanted = link.kind.is_page() || (rules.assets && !is_embedded && link.kind == LinkKind::Asset);
         if !is_wanted {
             continue;
         }
         if link.nofollow && !rules.follow_nofollow {
-            log_skip(visit, link.url, "nofollow", rules);
+            judged.skip(link.url, "nofollow", rules);
             continue;
         }
         let stripped = rules.strip_params.strip(link.url);
@@ -80,147 +138,109 @@ pub fn judge_links(visit: &mut Visit, links: &LinkList, nofollow: bool, rules: &
             continue;
         }
         match judging.judge(url, depth, link.kind) {
-            ScopeVerdict::Follow if !passes_filter(visit, url, &link, depth, rules, &mut panic) => {
-                log_skip(visit, url, "filter", rules);
+            ScopeVerdict::Follow if !judged.passes_filter(page.link, url, &link, depth, rules) => {
+                judged.skip(url, "filter", rules);
             }
             ScopeVerdict::Follow => {
                 bytes += url.as_str().len();
                 if bytes > MAX_FOLLOW_BYTES {
-                    visit.findings.capped = true;
-                    visit.findings.links_cut = visit.findings.links_cut.saturating_add(1);
+                    judged.cut = judged.cut.saturating_add(1);
                     continue;
                 }
-                visit.for_keeper.found.push_hashed(url, link.kind, fingerprint);
+                judged.found.push_hashed(url, link.kind, fingerprint);
             }
-            ScopeVerdict::Reject(rule) => {
-                count_rejection(&mut visit.findings.rejected, rule, url);
-                log_skip(visit, url, rule.as_str(), rules);
-            }
+            ScopeVerdict::Reject(rule) => judged.reject(url, rule, rules),
         }
     }
-    visit.for_keeper.found.shrink();
-    visit.findings.links = u32::try_from(visit.for_keeper.found.len()).unwrap_or(u32::MAX);
-    if let Some(panic) = panic {
-        visit.facts.error.get_or_insert(panic);
+    judged.found.shrink();
+    judged
+}
+
+impl JudgedLinks {
+    /// Whether the filter accepts a link. After a panic of the filter, it is not called again for this page, and the
+    /// remaining links are not followed.
+    fn passes_filter(
+        &mut self,
+        page: &Link,
+        url: UrlRef<'_>,
+        link: &FoundLink<'_>,
+        depth: u32,
+        rules: &FollowRules<'_>,
+    ) -> bool {
+        let Some(filter) = rules.link_filter else { return true };
+        if self.failure.is_some() {
+            return false;
+        }
+        let FoundLink { kind, nofollow, anchor, rel, .. } = *link;
+        let (text, rel) = (anchor.unwrap_or_default(), rel.unwrap_or_default());
+        let link = PageLink { url, kind, nofollow, text, rel, page: &page.url, depth };
+        call_closure("follow", || filter.follows(&link)).unwrap_or_else(|failure| {
+            let message = format!("{} (at the link to {})", failure.message, url.as_str());
+            self.failure = Some(Failure::new(failure.kind, message));
+            false
+        })
+    }
+
+    /// Counts a link that the scope rejected.
+    fn reject(&mut self, url: UrlRef<'_>, rule: ScopeRule, rules: &FollowRules<'_>) {
+        match self.rejected.iter_mut().find(|known| known.rule == rule) {
+            Some(known) => known.count += 1,
+            None => {
+                let example = url.as_str().chars().take(MAX_EXAMPLE).collect();
+                self.rejected.push(Rejected { rule, count: 1, example });
+            }
+        }
+        self.skip(url, rule.as_str(), rules);
+    }
+
+    /// Lists a link that is not followed, with the reason, if `--log-skips` or `-vv` is set.
+    fn skip(&mut self, url: UrlRef<'_>, reason: &'static str, rules: &FollowRules<'_>) {
+        if rules.list_skipped {
+            self.skipped.push((url.as_str().into(), reason));
+        }
     }
 }
 
-/// Whether the filter accepts a link. A panic of the filter is stored in `panic`. After it, the filter is not called
-/// again for this page, and the remaining links are not followed.
-fn passes_filter(
-    visit: &Visit,
-    url: UrlRef<'_>,
-    link: &FoundLink<'_>,
-    depth: u32,
-    rules: &Rules,
-    panic: &mut Option<Failure>,
-) -> bool {
-    let Some(filter) = &rules.link_filter else { return true };
-    if panic.is_some() {
-        return false;
-    }
-    let FoundLink { kind, nofollow, anchor, rel, .. } = *link;
-    let (text, rel) = (anchor.unwrap_or_default(), rel.unwrap_or_default());
-    let page = &visit.link.url;
-    let link = PageLink { url, kind, nofollow, text, rel, page, depth };
-    call_closure("follow", || filter.follows(&link)).unwrap_or_else(|failure| {
-        *panic = Some(Failure::new(failure.kind, format!("{} (at the link to {})", failure.message, url.as_str())));
-        false
-    })
-}
-
-/// Judges the target of a redirect by scope, and adds it to the visit as a new link that may follow one redirect less.
+/// The target of a redirect of a page: a new link that may follow one redirect less.
 ///
 /// No parameters are stripped from the target: a host that redirects every request to a URL with a session id would
 /// cause a loop.
-pub fn judge_redirect(visit: &mut Visit, location: &[u8], rules: &Rules) {
+///
+/// # Errors
+///
+/// The redirect cannot be followed, whatever the scope is.
+pub fn redirect_target(page: &Link, location: &[u8], max_url: usize) -> Result<Url, Failure> {
     let location_text = String::from_utf8_lossy(location);
-    let target = match visit.link.url.join(&location_text) {
-        Ok(target) => target,
-        Err(fault) => {
-            let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
-            let location_text = without_user_info(&location_text);
-            let shown: String = location_text.chars().take(MAX_QUOTED_LOCATION).collect();
-            let ellipsis = if shown.len() < location_text.len() { "…" } else { "" };
-            visit.facts.error.get_or_insert(Failure::new(kind, format!("Location {shown:?}{ellipsis}: {fault}")));
-            return;
-        }
-    };
-    if target.as_str().len() > rules.max_url {
+    let target = page.url.join(&location_text).map_err(|fault| {
+        let kind = if fault == BadUrl::Scheme { ErrorKind::RedirectBlocked } else { ErrorKind::RedirectInvalid };
+        let location_text = without_user_info(&location_text);
+        let shown: String = location_text.chars().take(MAX_QUOTED_LOCATION).collect();
+        let ellipsis = if shown.len() < location_text.len() { "…" } else { "" };
+        Failure::new(kind, format!("Location {shown:?}{ellipsis}: {fault}"))
+    })?;
+    if target.as_str().len() > max_url {
         let message = format!("Location of {} bytes, longer than --max-url", target.as_str().len());
-        visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
-        return;
+        return Err(Failure::new(ErrorKind::RedirectInvalid, message));
     }
-    visit.facts.redirect = Some(target.clone());
-    if !visit.is_page() {
-        return; // the keeper follows redirects of site files
-    }
-    if visit.link.redirects == 0 {
+    Ok(target)
+}
+
+/// Judges the target of a redirect of a page by scope.
+pub fn judge_redirect(page: &Link, target: &Url, rules: &FollowRules<'_>) -> JudgedLinks {
+    let mut judged = JudgedLinks::default();
+    if page.redirects == 0 {
         let message = format!("gave up after {} redirects", rules.max_redirects);
-        visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectLimit, message));
-        return;
+        judged.failure = Some(Failure::new(ErrorKind::RedirectLimit, message));
+        return judged;
     }
     // Resources may be on any host, so the new address of one is judged as a resource too.
-    let judged_as = if visit.link.kind == LinkKind::Asset { LinkKind::Asset } else { LinkKind::Redirect };
-    match rules.scope.judge(target.as_ref(), visit.link.depth, judged_as) {
+    let judged_as = if page.kind == LinkKind::Asset { LinkKind::Asset } else { LinkKind::Redirect };
+    match rules.scope.judge(target.as_ref(), page.depth, judged_as) {
         ScopeVerdict::Follow => {
-            visit.for_keeper.found = FollowList::new(rules.fingerprint_key, visit.link.depth, visit.link.redirects - 1);
-            visit.for_keeper.found.push(target.as_ref(), LinkKind::Redirect);
+            judged.found = FollowList::new(rules.fingerprint_key, page.depth, page.redirects - 1);
+            judged.found.push(target.as_ref(), LinkKind::Redirect);
         }
-        ScopeVerdict::Reject(rule) => {
-            count_rejection(&mut visit.findings.rejected, rule, target.as_ref());
-            log_skip(visit, target.as_ref(), rule.as_str(), rules);
-        }
+        ScopeVerdict::Reject(rule) => judged.reject(target.as_ref(), rule, rules),
     }
-}
-
-/// Records a link that is not followed, with the reason, if `--log-skips` or `-vv` is set.
-fn log_skip(visit: &mut Visit, url: UrlRef<'_>, reason: &'static str, rules: &Rules) {
-    if rules.log_skips || rules.report_skips {
-        visit.findings.skipped.push((url.as_str().into(), reason));
-    }
-}
-
-fn count_rejection(rejected: &mut Vec<Rejected>, rule: ScopeRule, url: UrlRef<'_>) {
-    match rejected.iter_mut().find(|known| known.rule == rule) {
-        Some(known) => known.count += 1,
-        None => rejected.push(Rejected { rule, count: 1, example: url.as_str().chars().take(MAX_EXAMPLE).collect() }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::job::Purpose;
-    use crate::base::link::Link;
-    use crate::base::outcome::Outcome;
-    use crate::base::time::Time;
-    use crate::base::time::WallClock;
-    use crate::base::url::Url;
-    use crate::output::record;
-    use crate::rules::Config;
-
-    #[test]
-    fn messages_about_a_bad_location_omit_its_password() {
-        let config = Config { roots: vec!["http://h.example/".into()], log_skips: true, ..Config::default() };
-        let (fingerprint_key, redirects) = (1, 9);
-        let rules = config.compile(fingerprint_key).expect("valid settings");
-        for (location, kind) in [
-            ("http://me:secret@[broken/", ErrorKind::RedirectInvalid),
-            ("http://me:secret@h.example:99999/", ErrorKind::RedirectInvalid),
-            ("//me:secret@h.example:x/", ErrorKind::RedirectInvalid),
-            ("http:\\\\me:secret@[broken/", ErrorKind::RedirectInvalid),
-            ("ht\ntp://me:sec\tret@[broken/", ErrorKind::RedirectInvalid),
-            ("ftp://me:secret@h.example/", ErrorKind::RedirectBlocked),
-        ] {
-            let link = Link::root(Url::parse("http://h.example/page").expect("an address"), redirects);
-            let mut visit = Visit::with_outcome(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
-            judge_redirect(&mut visit, location.as_bytes(), &rules);
-            let mut line = Vec::new();
-            record::encode(&visit, WallClock { start: 0 }, 0, None, &mut line);
-            let output = format!("{visit:?} {}", String::from_utf8_lossy(&line));
-            assert!(!output.contains("secret"), "{output}");
-            assert_eq!(visit.facts.error.expect("the location cannot be followed").kind, kind, "{location}");
-        }
-    }
+    judged
 }

@@ -292,7 +292,7 @@ fn mask_numbers(piece: u128) -> u128 {
 }
 
 /// Mixes the bits so that each input bit affects all output bits.
-pub(super) fn mix(value: u64) -> u64 {
+pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 32)).wrapping_mul(ODD);
     let value = (value ^ (value >> 29)).wrapping_mul(ODD);
     value ^ (value >> 32)

@@ -111,7 +111,7 @@ pub struct HeldBody {
     /// The body, decoded from its content codings. Empty if only the headers are delivered.
     pub bytes: Vec<u8>,
     /// The response headers, in order.
-    pub headers: crate::visit::Headers,
+    pub headers: crate::http::conn::Headers,
     /// The bytes that are charged to the memory budget.
     pub charge: BudgetCharge,
 }

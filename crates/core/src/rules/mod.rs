@@ -31,7 +31,7 @@ use crate::http::cookies::CookieJar;
 use crate::http::hooks::{RequestHook, ResponseHook};
 use crate::http::proxy::Proxies;
 use crate::lease::Lease;
-use crate::page::follow::LinkFilter;
+use crate::page::follow::{FollowRules, LinkFilter};
 use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
 
@@ -306,6 +306,21 @@ impl Rules {
         let general = if self.root_origins.contains(&origin) { self.headers.as_slice() } else { &[] };
         let is_kept = |line: &&HeaderLine| own_auth.is_none() || !line.name.eq_ignore_ascii_case("authorization");
         general.iter().filter(is_kept).chain(own_auth).map(|line| (&*line.name, &*line.value)).collect()
+    }
+
+    /// What decides about the links of a page.
+    pub fn follow_rules(&self) -> FollowRules<'_> {
+        FollowRules {
+            scope: &self.scope,
+            link_filter: self.link_filter.as_deref(),
+            strip_params: &self.strip_params,
+            follow_nofollow: self.follow_nofollow,
+            assets: self.assets,
+            list_skipped: self.log_skips || self.report_skips,
+            max_redirects: self.max_redirects,
+            max_url: self.max_url,
+            fingerprint_key: self.fingerprint_key,
+        }
     }
 
     /// Whether the client certificate is sent to this origin. It is sent only to the origins of the roots.

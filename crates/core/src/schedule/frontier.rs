@@ -12,8 +12,8 @@
 //! A frontier belongs to one process, or the processes of a fleet share it. A shared frontier reports what the other
 //! processes changed as [`FrontierNews`].
 
-use crate::base::custom_request::{CustomRequest, rank};
-use crate::base::link::{Link, LinkKind};
+use crate::base::job::LaneId;
+use crate::base::link::{Link, LinkKind, LinkRef};
 use crate::base::link_list::LinkList;
 use crate::base::outcome::Outcome;
 use crate::base::url::{Url, UrlRef};

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use argiope_core::base::job::{Job, Purpose};
 use argiope_core::base::time::WallClock;
-use argiope_core::page::follow;
 use argiope_core::page::sitemap::Sitemap;
 use argiope_core::rules::Rules;
 use argiope_core::schedule::keeper::{End, Keeper, Order, Settled};
@@ -353,12 +352,12 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
     // No page of a simulated web has a nofollow directive.
     let nofollow = false;
     match reply.response {
-        SimResponse::Page(links) => follow::judge_links(&mut visit, &links, nofollow, rules),
+        SimResponse::Page(links) => visit.follow_links(&links, nofollow, rules),
         SimResponse::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
             visit.for_keeper.set_likeness(reader.finish());
-            follow::judge_links(&mut visit, &links, nofollow, rules);
+            visit.follow_links(&links, nofollow, rules);
         }
         SimResponse::Robots(bytes) => visit.for_keeper.set_site_file(SiteFile::Robots(bytes)),
         SimResponse::Sitemap(map) => visit.for_keeper.set_site_file(SiteFile::Sitemap(map, rules.budget.hold())),
@@ -369,7 +368,7 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
         SimResponse::Redirect(location) => {
             visit.facts.status = Some(302);
             visit.facts.outcome = Outcome::Redirect;
-            follow::judge_redirect(&mut visit, location.as_bytes(), rules);
+            visit.follow_redirect(location.as_bytes(), rules);
         }
         SimResponse::Nothing(_) => {}
     }

@@ -31,6 +31,9 @@ pub enum Version {
     Http11,
 }
 
+/// Header names and values as text, in order.
+pub type Headers = Vec<(Box<str>, Box<str>)>;
+
 /// The head of a response.
 #[derive(Clone, Debug)]
 pub struct Head {

@@ -65,7 +65,7 @@ use crate::base::time::Time;
 pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
-pub use head::{Head, Version};
+pub use head::{Head, Headers, Version};
 pub(crate) use limits::SILENT_AFTER;
 pub use limits::{Limits, SlowResponseQuota};
 use response::DECODE_SLICE;

@@ -13,7 +13,7 @@ use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::base::time::Time;
 use crate::base::time::WallClock;
 use crate::base::url::Url;
-use crate::http::conn::{ExchangeEnd, Head, Version, refused_by_proxy};
+use crate::http::conn::{ExchangeEnd, Head, Headers, Version, refused_by_proxy};
 use crate::http::cookies::{self, SetCookie};
 use crate::output::warc;
 use crate::page::examine::{self, Findings};
@@ -21,7 +21,7 @@ use crate::page::follow;
 use crate::page::reader::{DeliveredBodies, HeldBody};
 use crate::rules::Rules;
 use crate::http::retry_after::{RetryAfter, parse_retry_after};
-use crate::visit::{Facts, Headers, SiteFile, Visit, Wire};
+use crate::visit::{Facts, SiteFile, Visit, Wire};
 
 /// Who sent the response.
 enum ResponseSource {
@@ -264,7 +264,7 @@ fn outcome(visit: &mut Visit, head: &Head, is_conditional: bool, rules: &Rules) 
                 let message = "several Location headers that differ: none can be trusted";
                 visit.facts.error.get_or_insert(Failure::new(ErrorKind::RedirectInvalid, message));
             } else {
-                follow::judge_redirect(visit, first, rules);
+                visit.follow_redirect(first, rules);
             }
             Outcome::Redirect
         }
@@ -294,7 +294,7 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
     let is_success = (200..300).contains(&head.status);
     if is_success {
         findings.facts = examined.facts;
-        follow::judge_links(visit, &examined.links, directives.nofollow, rules);
+        visit.follow_links(&examined.links, directives.nofollow, rules);
         if !rules.with_anchors {
             examined.links.drop_anchors();
         }
@@ -306,7 +306,7 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
         // A long base URL turns a little markup into many bytes, and many visits may wait for the keeper.
         let dropped = examined.links.truncate(follow::MAX_FOLLOW_BYTES);
         examined.links.shrink();
-        // `judge_links` has counted links beyond the same limit already, so the two numbers are not added.
+        // `follow_links` has counted links beyond the same limit already, so the two numbers are not added.
         let cut = visit.findings.links_cut.max(u32::try_from(dropped).unwrap_or(u32::MAX));
         (visit.findings.links_cut, visit.for_keeper.edges) = (cut, Some(Box::new(examined.links)));
     }

@@ -5,7 +5,19 @@
 
 use super::Robots;
 use crate::base::outcome::{ErrorKind, Truncated};
-use crate::visit::Visit;
+
+/// How the fetch of a robots.txt ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RobotsResponse<'a> {
+    /// The status; `None` if there was no response.
+    pub status: Option<u16>,
+    /// What went wrong, if something did.
+    pub failure: Option<ErrorKind>,
+    /// Why the body is incomplete, if it is.
+    pub truncated: Option<Truncated>,
+    /// The bytes of the file.
+    pub body: &'a [u8],
+}
 
 /// The state of a site's rules after fetching its robots.txt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +34,14 @@ pub enum RobotsAnswer {
 }
 
 impl RobotsAnswer {
-    /// The meaning of a finished fetch of a robots.txt with these bytes. A file that is cut at the size limit is used. A
-    /// file that is incomplete for another reason is not.
-    pub fn from_visit(visit: &Visit, bytes: &[u8], agent: &str) -> Self {
-        let is_usable = visit.facts.error.is_none() || visit.facts.truncated == Some(Truncated::Length);
-        match (visit.facts.status, &visit.facts.error) {
-            (Some(status), _) if is_usable || !(200..300).contains(&status) => Self::from_status(status, bytes, agent),
-            (_, error) => Self::from_failure(error.as_ref().map_or(ErrorKind::Internal, |failure| failure.kind)),
+    /// The meaning of a finished fetch of a robots.txt. A file that is cut at the size limit is used. A file that is
+    /// incomplete for another reason is not.
+    pub fn from_response(response: &RobotsResponse<'_>, agent: &str) -> Self {
+        let RobotsResponse { status, failure, truncated, body } = *response;
+        let is_usable = failure.is_none() || truncated == Some(Truncated::Length);
+        match status {
+            Some(status) if is_usable || !(200..300).contains(&status) => Self::from_status(status, body, agent),
+            _ => Self::from_failure(failure.unwrap_or(ErrorKind::Internal)),
         }
     }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use hashbrown::HashSet;
 
-pub use answer::RobotsAnswer;
+pub use answer::{RobotsAnswer, RobotsResponse};
 #[cfg(test)]
 pub(crate) use lines::MAX_LINE;
 pub use lines::{MAX_ROBOTS_BYTES, RobotsField, RobotsLine, RobotsLines, prepare};

@@ -57,7 +57,7 @@ impl<F: Frontier> Keeper<F> {
         let unreachable = |why: String| {
             workbench::robots_failed(Failure::new(ErrorKind::RobotsUnreachable, why), Outcome::Robots, tries, now)
         };
-        match RobotsAnswer::from_visit(visit, bytes, &self.rules.agent_token) {
+        match RobotsAnswer::from_response(&visit.robots_response(bytes), &self.rules.agent_token) {
             RobotsAnswer::Rules(rules) => return workbench::robots_rules(rules, now),
             RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::none(), now),
             RobotsAnswer::Unreachable { .. } => {}

@@ -40,9 +40,10 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::base::job::LaneId;
 use crate::base::link::LinkRef;
-use crate::base::link::{Link, LinkKind};
+use crate::base::link::Link;
 use crate::base::outcome::Truncated;
 use crate::base::url::{Url, UrlRef};
+use crate::page::likeness::{Likeness, mix};
 use crate::page::scope::domain_key;
 use crate::rules::{Rules, ScopeKind, TrapPolicy};
 use crate::visit::Visit;
@@ -208,9 +209,9 @@ impl Traps {
         }
         let Some(Likeness { text, sketch }) = visit.for_keeper.likeness else { return Novelty::New };
         let lane = xxh3_64_with_seed(&lane.0.to_le_bytes(), self.key);
-        let is_new_text = self.seen.insert(likeness::mix(text ^ lane));
+        let is_new_text = self.seen.insert(mix(text ^ lane));
         // Inverted, so that a sketch does not equal a text in the same set.
-        let is_new_sketch = self.seen.insert(!likeness::mix(sketch ^ lane));
+        let is_new_sketch = self.seen.insert(!mix(sketch ^ lane));
         match (is_new_text, is_new_sketch) {
             (false, _) => Novelty::Same,
             (true, false) => Novelty::Alike,

@@ -3,6 +3,7 @@
 use super::charges::{FREE_COMBINATIONS, MAX_PATTERNS, MAX_TRACKED, PATTERNS_PER_HOST, REFUND};
 use super::cuts::{MAX_CUTS, MAX_EXAMPLE};
 use super::*;
+use crate::base::link::LinkKind;
 use crate::page::sitemap::Sitemap;
 use crate::rules::Config;
 use crate::{Outcome, Time};
@@ -104,7 +105,7 @@ fn the_example_of_a_circular_path_is_that_path() {
         let link = Link::root(Url::parse("http://h.example/page").expect("a valid URL"), 9);
         let mut visit = Visit::with_outcome(link, crate::base::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
         visit.for_keeper.slot = Some((LaneId(0), 0));
-        crate::page::follow::judge_redirect(&mut visit, location.as_bytes(), &rules);
+        visit.follow_redirect(location.as_bytes(), &rules);
         let mut traps = Traps::new(&rules);
         traps.open(&visit);
         let cuts = traps.cuts();
@@ -306,7 +307,7 @@ fn combinations_stay_limited_after_many_paths() {
 #[test]
 fn fingerprints_of_different_hosts_cannot_be_made_to_collide() {
     let mut crawl = TestCrawl::new(|config| config.trap_budget = 1);
-    let forged = 7 ^ likeness::mix(0) ^ likeness::mix(1);
+    let forged = 7 ^ mix(0) ^ mix(1);
     crawl.page(0, "http://bad.example/", 1, Some((forged, forged)), &[]);
     assert_eq!(crawl.page(1, "http://h.example/", 1, Some((7, 7)), &page_urls(0, 100)), []);
 }
