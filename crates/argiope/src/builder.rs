@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::http::hooks::{OutgoingRequest, ResponseStart};
-use argiope_core::page::follow::PageLink;
-use argiope_core::page::reader::DeliveredBodies;
-use argiope_core::rules::{
+use argiope_core::crawl::hooks::{OutgoingRequest, ResponseStart};
+use argiope_core::crawl::rules::{
     BadValue, Config, ConfigError, HeaderLine, Pace, ProgramSettings, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
 };
+use argiope_core::page::follow::PageLink;
+use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::{Link, Url};
 use tokio::sync::oneshot;
 

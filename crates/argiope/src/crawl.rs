@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use argiope_core::Time;
-use argiope_core::rules::{Config, Rules};
-use argiope_core::schedule::keeper::Settled;
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, Rules};
+use argiope_core::crawl::schedule::keeper::Settled;
+use argiope_core::crawl::visit::Visit;
 use argiope_runtime::directory::{Directory, DirectoryParts};
 use argiope_runtime::keeper_thread::{
     Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, Summary, VisitConsumer, wall_clock,

@@ -5,11 +5,11 @@ use argiope_core::base::job::LaneId;
 use argiope_core::base::link::LinkRef;
 use argiope_core::base::link::{Link, LinkKind};
 use argiope_core::base::url::UrlRef;
-use argiope_core::output::record::WarcLocation;
-use argiope_core::schedule::frontier::{
+use argiope_core::crawl::schedule::frontier::{
     Counts, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, Put, StoreError,
 };
-use argiope_core::schedule::keeper::ArchiveChunk;
+use argiope_core::crawl::schedule::keeper::ArchiveChunk;
+use argiope_core::crawl::warc::WarcLocation;
 use argiope_runtime::writer_thread::CommitFrontier;
 
 /// A custom frontier with the default methods of [`CommitFrontier`], which commit nothing.

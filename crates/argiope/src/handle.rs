@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_runtime::keeper_thread::KeeperMessage;
 
 use crate::request::IntoRequest;

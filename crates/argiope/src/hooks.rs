@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use argiope_core::http::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
+use argiope_core::crawl::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
+use argiope_core::crawl::rules::ProgramSettings;
 use argiope_core::page::follow::{LinkFilter, PageLink};
-use argiope_core::rules::ProgramSettings;
 
 /// The closures of a crawl.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use argiope_core::base::custom_request::{CustomRequest, MAX_REQUEST_BODY, MAX_REQUEST_EXTRAS, Method};
 use argiope_core::base::link::LinkKind;
-use argiope_core::http::hooks::check_header;
+use argiope_core::crawl::hooks::check_header;
 use argiope_core::{BadUrl, Link, Url};
 use serde_json::Value;
 use url::form_urlencoded;

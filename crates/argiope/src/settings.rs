@@ -1,6 +1,6 @@
 //! Settings that would have no effect or contradict each other are errors, before the first request.
 
-use argiope_core::rules::{AssetsScope, Config, ConfigError, Pace, WarcCompression};
+use argiope_core::crawl::rules::{AssetsScope, Config, ConfigError, Pace, WarcCompression};
 
 use crate::Error;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argiope::{Config, Crawl, CrawlBuilder, Method, Outcome, Page, Request};
 use argiope_core::ErrorKind;
-use argiope_core::rules::{EngineName, HttpVersion, RobotsPolicy, Span};
+use argiope_core::crawl::rules::{EngineName, HttpVersion, RobotsPolicy, Span};
 use argiope_practice::members::{MEMBER, ORDERS, members, with_pages};
 use argiope_practice::{CertificateKind, PracticeWeb, RequestMatch, Response, RunningWeb, SeenRequest, Site};
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use argiope::{Crawl, DeliveredBodies};
-use argiope_core::rules::RobotsPolicy;
+use argiope_core::crawl::rules::RobotsPolicy;
 use argiope_practice::{PracticeWeb, Response, Site};
 
 const PAGES: usize = 30;

@@ -3,8 +3,8 @@
 use std::pin::pin;
 
 use argiope::{Config, Crawl, Outcome};
-use argiope_core::rules::{RobotsPolicy, ScopeKind};
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::rules::{RobotsPolicy, ScopeKind};
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use futures_core::Stream;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use argiope_core::Url;
-use argiope_core::page_budget::{PageBudget, VISIT};
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::options::CheckLimits;

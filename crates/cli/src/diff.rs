@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use argiope_core::schedule::keeper::{Change, Changes, Comparison};
-use argiope_core::schedule::page_state::{PageState, digest_bytes};
+use argiope_core::crawl::schedule::keeper::{Change, Changes, Comparison};
+use argiope_core::crawl::schedule::page_state::{PageState, digest_bytes};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_store::disk::HistoryEvent;
 use serde::{Deserialize, Serialize};

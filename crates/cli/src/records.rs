@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use argiope_core::output::record::WarcLocation;
+use argiope_core::crawl::rules::Config;
+use argiope_core::crawl::schedule::trap::Cut;
+use argiope_core::crawl::warc::WarcLocation;
 use argiope_core::page::examine::OpenGraph;
-use argiope_core::rules::Config;
-use argiope_core::schedule::trap::Cut;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
 use argiope_store::disk::{self, CrawlFile, HistoryEvent};
 use argiope_store::segments::SegmentStore;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use argiope_core::rules::Config;
-use argiope_core::schedule::keeper::End;
-use argiope_core::status::OutcomeCounts;
+use argiope_core::crawl::rules::Config;
+use argiope_core::crawl::schedule::keeper::End;
+use argiope_core::crawl::status::OutcomeCounts;
 use argiope_core::{StoreError, StoreErrorKind};
 use argiope_runtime::run_lines;
 use argiope_store::cluster::FleetSettings;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use argiope_core::schedule::frontier::FoundEdges;
+use argiope_core::crawl::schedule::frontier::FoundEdges;
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, LinkList, Outcome, Url};
 use argiope_store::disk::{self, CrawlSettings};
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argiope_core::rules::{Config, EngineName, RobotsPolicy, ScopeKind, Span};
+use argiope_core::crawl::rules::{Config, EngineName, RobotsPolicy, ScopeKind, Span};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_testkit::crawling::{Crawled, config, crawl};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use argiope_core::rules::{Config, EngineName, RobotsPolicy, With};
+use argiope_core::crawl::rules::{Config, EngineName, RobotsPolicy, With};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_testkit::crawling::{Crawled, config, crawl};
@@ -186,7 +186,7 @@ fn strip_param_removes_parameters_from_links() {
 }
 
 /// The visit of a sitemap.
-fn sitemap_visit<'a>(crawled: &'a Crawled, path: &str) -> &'a argiope_core::visit::Visit {
+fn sitemap_visit<'a>(crawled: &'a Crawled, path: &str) -> &'a argiope_core::crawl::visit::Visit {
     let found = crawled.site_files.iter().find(|visit| visit.link.url.path() == path);
     found.unwrap_or_else(|| panic!("{path} was not read"))
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
-use argiope_core::rules::{Config, EngineName, RobotsPolicy, Size};
+use argiope_core::crawl::rules::{Config, EngineName, RobotsPolicy, Size};
 use argiope_practice::{CertificateKind, PracticeWeb, Response, ResponseEnd, RunningWeb, Site};
 use argiope_testkit::crawling::{self, Crawled};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Extraction of content from pages: CSS selectors, structured data, main text and Markdown.
 //!
 //! All functions are pure, and take time and memory in proportion to the page for any input: they charge a
-//! [`PageBudget`](argiope_core::page_budget::PageBudget). [`Document`] is the parsed page, [`Selector`]
+//! [`PageBudget`](argiope_core::page::page_budget::PageBudget). [`Document`] is the parsed page, [`Selector`]
 //! finds elements, [`Extraction`] extracts named fields by rules, [`Article`] is the main content, [`rewrite_page`]
 //! replaces the URLs of a page.
 

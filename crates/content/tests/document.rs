@@ -1,7 +1,7 @@
 //! The tree of a parsed page: optional tags, misnested elements, and what selectors find in it.
 
 use argiope_content::{Document, ParseLimits, Selector};
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 use serde_json::Value;
 
 fn texts(html: &str, css: &str) -> Vec<String> {

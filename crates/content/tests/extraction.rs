@@ -1,7 +1,7 @@
 //! Rules that extract fields from pages: their results, and the errors of wrong rules.
 
 use argiope_content::{Document, Extraction};
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 use serde_json::{Value, json};
 
 const SHOP: &str = r#"<title>Shop</title><meta name=description content="All webs"><ol>

@@ -7,7 +7,7 @@ mod families;
 
 use argiope_content::{Article, Document, Extraction, ParseLimits, Selector, TextFormat};
 use argiope_core::base::url::Url;
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 use families::{FAMILIES, Family, SELECTORS};
 
 /// The size of the smallest page of a family, in repetitions. It is four times the nesting that is followed: what is

@@ -1,20 +1,17 @@
 //! Decisions of the Argiope web crawler: what to fetch, when, from which host, and what a response means.
 //!
 //! This crate does no I/O. It has no sockets, clocks, files or threads: time and bytes are arguments.
+//!
+//! It has four layers. Each uses only those before it: [`base`] (URLs, links, jobs, outcomes, time, memory), [`http`]
+//! (a request in; head, body and end out), [`page`] (bytes in, findings out) and [`crawl`] (what to request, and what
+//! comes of it).
 
 pub mod base;
-pub mod control;
+pub mod crawl;
 pub mod http;
-pub mod lease;
 #[cfg(test)]
 mod limits_doc;
-pub mod output;
 pub mod page;
-pub mod page_budget;
-pub mod rules;
-pub mod schedule;
-pub mod status;
-pub mod visit;
 
 pub use base::job::LaneId;
 pub use base::link::{Link, LinkKind, LinkRef};
@@ -22,7 +19,7 @@ pub use base::link_list::{FoundLink, LinkList};
 pub use base::outcome::{ErrorKind, FailedPart, Failure, Outcome, TlsFault, Truncated};
 pub use base::time::Time;
 pub use base::url::{BadUrl, Origin, Url, UrlRef};
+pub use crawl::schedule::frontier::{Counts, FinalOutcome, FoundEdges, Frontier, Put};
+pub use crawl::schedule::store_error::{Remedy, StoreError, StoreErrorKind};
 pub use http::race::{Race, RaceStep};
 pub use page::follow_list::FollowList;
-pub use schedule::frontier::{Counts, FinalOutcome, FoundEdges, Frontier, Put};
-pub use schedule::store_error::{Remedy, StoreError, StoreErrorKind};

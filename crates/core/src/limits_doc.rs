@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use crate::crawl::fetch;
+use crate::crawl::rules;
+use crate::crawl::rules::Config;
+use crate::crawl::schedule::{keeper, lane, workbench};
 use crate::http::conn::{Limits, MAX_DRAIN, MAX_INTERMEDIATES, MAX_PROXY_HEAD, ZSTD_WINDOW_LOG};
+use crate::http::cookies;
 use crate::http::retry_after::MAX_RETRY_AFTER;
-use crate::http::{cookies, fetch};
+use crate::page::page_budget;
 use crate::page::{examine, follow, robots, sitemap};
-use crate::page_budget;
-use crate::rules;
-use crate::rules::Config;
-use crate::schedule::{keeper, lane, workbench};
 
 const PAGE: &str = include_str!("../../../docs/limits.md");
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::control::Control;
+use argiope_core::crawl::control::Control;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Form, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use argiope_core::control::Control;
-use argiope_core::status::Status;
+use argiope_core::crawl::control::Control;
+use argiope_core::crawl::status::Status;
 use serde::Serialize;
 use tokio::sync::watch;
 

@@ -15,7 +15,7 @@ mod server;
 
 use std::net::SocketAddr;
 
-pub use argiope_core::control::CrawlSource;
+pub use argiope_core::crawl::control::CrawlSource;
 pub use metrics::render as render_metrics;
 pub use server::Server;
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::status::{CrawlState, Status};
+use argiope_core::crawl::status::{CrawlState, Status};
 use argiope_core::{ErrorKind, Outcome};
 
 /// Renders the metrics of a crawl; only `argiope_up` if it is not running.

@@ -18,9 +18,9 @@ use std::net::TcpStream;
 
 use argiope_core::Time;
 use argiope_core::base::job::Job;
+use argiope_core::crawl::session::{Completed, Session, SlotKey, slot_key};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::Step;
-use argiope_core::http::session::{Completed, Session, SlotKey, slot_key};
-use argiope_core::visit::Visit;
 use slab::Slab;
 
 use crate::channel::StopMode;

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use argiope_core::base::job::Job;
-use argiope_core::visit::Visit;
+use argiope_core::crawl::visit::Visit;
 
 /// How a worker stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

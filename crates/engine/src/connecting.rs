@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use argiope_core::base::job::Job;
-use argiope_core::http::session::{self, Session, SlotKey};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::session::{self, Session, SlotKey};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Failure, Race, RaceStep, Time};
 
 use crate::socket::{self, Attempts};

@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use argiope_core::http::session::SlotKey;
+use argiope_core::crawl::session::SlotKey;
 
 use crate::worker::IdleLimit;
 
@@ -109,7 +109,7 @@ impl<T> IdlePool<T> {
 mod tests {
     use super::*;
     use argiope_core::LaneId;
-    use argiope_core::rules::Config;
+    use argiope_core::crawl::rules::Config;
 
     fn slot(number: u32) -> SlotKey {
         (LaneId(7), number)

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use argiope_core::base::job::LaneId;
-use argiope_core::rules::Rules;
+use argiope_core::crawl::rules::Rules;
 use argiope_core::{ErrorKind, Failure};
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::lookup::Lookup;

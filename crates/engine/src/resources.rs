@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use argiope_core::Time;
 use argiope_core::base::job::Job;
-use argiope_core::http::session::{SlotKey, slot_key};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::session::{SlotKey, slot_key};
+use argiope_core::crawl::visit::Visit;
 
 use crate::Clock;
 use crate::idle_pool::IdlePool;

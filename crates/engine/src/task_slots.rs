@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 
 use argiope_core::Time;
 use argiope_core::base::job::Job;
-use argiope_core::http::session::{ConnKey, Session, SlotKey, slot_key};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::session::{ConnKey, Session, SlotKey, slot_key};
+use argiope_core::crawl::visit::Visit;
 
 use crate::resources::Resources;
 use crate::wake_batcher::WakeDelay;
@@ -190,8 +190,8 @@ mod tests {
     use std::task::Wake;
 
     use argiope_core::base::job::{LaneHttp, LaneId, Purpose};
+    use argiope_core::crawl::rules::Config;
     use argiope_core::http::conn::Step;
-    use argiope_core::rules::Config;
     use argiope_core::{Link, Url};
 
     use super::*;

@@ -21,9 +21,9 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use argiope_core::base::job::Job;
+use argiope_core::crawl::session::{Completed, Session, slot_key};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::Step;
-use argiope_core::http::session::{Completed, Session, slot_key};
-use argiope_core::visit::Visit;
 use argiope_core::{Failure, Time};
 use slab::Slab;
 

@@ -25,9 +25,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use argiope_core::base::job::Job;
+use argiope_core::crawl::session::{Session, SlotKey};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::Step;
-use argiope_core::http::session::{Session, SlotKey};
-use argiope_core::visit::Visit;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -309,7 +309,7 @@ impl WorkerState<TokioTasks> {
 mod tests {
     use std::sync::Arc;
 
-    use argiope_core::rules::Config;
+    use argiope_core::crawl::rules::Config;
 
     use super::*;
     use crate::worker::{FileShortage, Notices};

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::visit::Visit;
+use argiope_core::crawl::visit::Visit;
 
 use crate::Clock;
 

@@ -2,7 +2,7 @@
 //!
 //! # How to read an engine
 //!
-//! An engine drives [sessions](argiope_core::http::session): connections that accept jobs while they have room and
+//! An engine drives [sessions](argiope_core::crawl::session): connections that accept jobs while they have room and
 //! yield visits. All engines have the same parts in the same order:
 //!
 //! - `run`: takes jobs from the keeper until the worker must stop;
@@ -30,7 +30,7 @@
 //!
 //! The idle pool, file shortages and wake-up coalescing are handled in [`resources`](crate::resources).
 //!
-//! [`Session::free_capacity`]: argiope_core::http::session::Session::free_capacity
+//! [`Session::free_capacity`]: argiope_core::crawl::session::Session::free_capacity
 //!
 //! Invariant: a worker returns exactly one visit for every job, unless it is stopped with
 //! [`StopMode::Now`](crate::StopMode::Now).
@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::rules::Rules;
+use argiope_core::crawl::rules::Rules;
 
 use crate::{Clock, JobQueue, VisitSender};
 

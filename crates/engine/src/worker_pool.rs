@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use argiope_core::base::job::Job;
-use argiope_core::rules::Rules;
+use argiope_core::crawl::rules::Rules;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::epoll::Poller;

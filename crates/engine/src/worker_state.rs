@@ -16,8 +16,8 @@ use std::task::{Poll, Waker};
 
 use argiope_core::Time;
 use argiope_core::base::job::Job;
-use argiope_core::http::session::{Completed, Session, SlotKey};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::session::{Completed, Session, SlotKey};
+use argiope_core::crawl::visit::Visit;
 
 use crate::channel::{StopMode, VisitSender};
 use crate::resources::IDLE_CHECK_INTERVAL;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::{Config, Environment, ProgramSettings, Size, Span};
+use argiope_core::crawl::rules::{Config, Environment, ProgramSettings, Size, Span};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_engine::{EngineKind, StopMode};
 

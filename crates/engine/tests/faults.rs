@@ -7,7 +7,7 @@ mod kit;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use argiope_core::visit::Visit;
+use argiope_core::crawl::visit::Visit;
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 use kit::{Server, job, page, rules};
 

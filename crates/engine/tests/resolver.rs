@@ -187,7 +187,7 @@ fn a_temporary_failure_of_one_family_outranks_nxdomain_of_the_other() {
     for host in ["servfail4.test", "refused4.test", "formerr4.test", "silent4.test"] {
         let timeout = if host == "silent4.test" { SHORT_TIMEOUT } else { UNREACHED_TIMEOUT };
         let kind = bench(server, timeout).failure(host);
-        assert!(argiope_core::schedule::retry::is_transient(kind), "{host}: {kind}");
+        assert!(argiope_core::crawl::schedule::retry::is_transient(kind), "{host}: {kind}");
     }
 }
 

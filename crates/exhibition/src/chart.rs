@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use argiope_core::rules::EngineName;
+use argiope_core::crawl::rules::EngineName;
 
 use super::comparison::{EngineComparison, EngineResult};
 use super::memory::CrowdResult;

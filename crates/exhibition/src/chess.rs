@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::time::WallClock;
-use argiope_core::rules::{Config, Pace, RobotsPolicy};
-use argiope_core::schedule::keeper::{Keeper, Order};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
+use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{FollowList, Link, LinkKind, Outcome, Time};
 use argiope_store::MemoryFrontier;
 

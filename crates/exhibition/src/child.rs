@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_core::rules::{Config, EngineName, Pace, ProgramSettings, Span};
-use argiope_core::schedule::keeper::Settled;
+use argiope_core::crawl::rules::{Config, EngineName, Pace, ProgramSettings, Span};
+use argiope_core::crawl::schedule::keeper::Settled;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 

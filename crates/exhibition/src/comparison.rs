@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use argiope_core::rules::EngineName;
+use argiope_core::crawl::rules::EngineName;
 use serde::Serialize;
 
 use super::child::{CrawlCost, CrawlTask, CrawlerProcess};

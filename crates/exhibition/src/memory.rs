@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::EngineName;
+use argiope_core::crawl::rules::EngineName;
 use serde::Serialize;
 
 use super::child::{CrawlTask, CrawlerProcess};

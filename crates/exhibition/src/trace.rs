@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
-use argiope_core::rules::{Config, ProgramSettings};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, ProgramSettings};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Time, Url};
 use argiope_engine::coroutines::executor::{TaskEvent, TaskId};
 use argiope_engine::coroutines::run_observed;

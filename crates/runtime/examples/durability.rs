@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::{Config, ProgramSettings, Rules};
-use argiope_core::schedule::keeper::Settled;
+use argiope_core::crawl::rules::{Config, ProgramSettings, Rules};
+use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_engine::Clock;
 use argiope_practice::spawn_child;
 use argiope_runtime::directory::{Directory, DirectoryParts};

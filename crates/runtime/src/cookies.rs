@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
+use argiope_core::crawl::rules::{Config, ConfigError};
 use argiope_core::http::cookies::CookieJar;
-use argiope_core::rules::{Config, ConfigError};
 
 /// The cookies of the file that the settings name; an empty jar if they name none or turn cookies off.
 pub fn initial(config: &Config) -> Result<CookieJar, ConfigError> {

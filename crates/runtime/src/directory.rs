@@ -10,11 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argiope_core::rules::{Config, RobotsPolicy, Rules, Sitemaps};
-use argiope_core::schedule::carryover::{Progress, UnreadPages};
-use argiope_core::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
-use argiope_core::schedule::keeper::Changes;
-use argiope_core::schedule::store_error::Remedy;
+use argiope_core::crawl::rules::{Config, RobotsPolicy, Rules, Sitemaps};
+use argiope_core::crawl::schedule::carryover::{Progress, UnreadPages};
+use argiope_core::crawl::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
+use argiope_core::crawl::schedule::keeper::Changes;
+use argiope_core::crawl::schedule::store_error::Remedy;
 use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, OutputHash, SettingChange};
 
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use argiope_content::{RuleError, SelectError};
 use argiope_core::BadUrl;
-use argiope_core::rules::ConfigError;
-use argiope_core::schedule::store_error::{Remedy, StoreError, StoreErrorKind};
+use argiope_core::crawl::rules::ConfigError;
+use argiope_core::crawl::schedule::store_error::{Remedy, StoreError, StoreErrorKind};
 
 /// Why a crawl could not start, or stopped before its end.
 ///

@@ -21,7 +21,7 @@ pub mod writer_thread;
 
 use std::sync::Arc;
 
-use argiope_core::rules::{Config, ConfigError, EngineName, Environment, ProgramSettings, Rules};
+use argiope_core::crawl::rules::{Config, ConfigError, EngineName, Environment, ProgramSettings, Rules};
 use argiope_engine::EngineKind;
 
 pub use error::Error;

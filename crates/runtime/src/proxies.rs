@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, ToSocketAddrs};
 
+use argiope_core::crawl::rules::{Config, ConfigError};
 use argiope_core::http::proxy::{Proxies, Proxy, ip_literal};
-use argiope_core::rules::{Config, ConfigError};
 
 /// The proxies for these settings. Their names are resolved now, so that a mistake is reported before the crawl starts.
 pub fn load(config: &Config) -> Result<Proxies, ConfigError> {

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use argiope_core::base::link::LinkRef;
+use argiope_core::crawl::rules::{Config, Rules};
+use argiope_core::crawl::schedule::frontier::{Frontier as _, StoreError};
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::page::sitemap::SitemapBounds;
-use argiope_core::rules::{Config, Rules};
-use argiope_core::schedule::frontier::{Frontier as _, StoreError};
 use argiope_core::{LinkKind, Url, UrlRef};
 use argiope_store::disk::{self, DiskFrontier, GraphRound, HistoryEvent, LinkGraph, SettingChange};
 use serde::Deserialize;

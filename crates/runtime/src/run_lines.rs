@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use argiope_core::base::escape::write_json;
-use argiope_core::output::record::VERSION;
-use argiope_core::schedule::keeper::{Changes, End};
-use argiope_core::schedule::trap::Cut;
+use argiope_core::crawl::record::VERSION;
+use argiope_core::crawl::schedule::keeper::{Changes, End};
+use argiope_core::crawl::schedule::trap::Cut;
 use serde::Serialize;
 
-use argiope_core::status::OutcomeCounts;
+use argiope_core::crawl::status::OutcomeCounts;
 
 /// The record at the start of a run.
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct Last {
     traps: Vec<Cut>,
 }
 
-/// The first line, with its line feed. `settings` is the [`Config`](argiope_core::rules::Config), which does not
+/// The first line, with its line feed. `settings` is the [`Config`](argiope_core::crawl::rules::Config), which does not
 /// serialize secrets, or a structure that contains it. `started` is the wall-clock time, as in page records.
 pub fn first(settings: &impl Serialize, started: &str) -> Vec<u8> {
     line(&First { v: VERSION, r#type: "run", version: env!("CARGO_PKG_VERSION"), started, settings })
@@ -82,7 +82,7 @@ fn line(record: &impl Serialize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use argiope_core::Outcome;
-    use argiope_core::rules::Config;
+    use argiope_core::crawl::rules::Config;
 
     use super::*;
 

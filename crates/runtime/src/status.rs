@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use argiope_core::base::job::LaneId;
 use argiope_core::base::outcome::{ErrorKind, Outcome};
-use argiope_core::rules::Rules;
-use argiope_core::schedule::frontier::Frontier;
-use argiope_core::schedule::keeper::Keeper;
-use argiope_core::schedule::lane::Lane;
-use argiope_core::schedule::workbench::Workbench;
-use argiope_core::status::{
+use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::schedule::frontier::Frontier;
+use argiope_core::crawl::schedule::keeper::Keeper;
+use argiope_core::crawl::schedule::lane::Lane;
+use argiope_core::crawl::schedule::workbench::Workbench;
+use argiope_core::crawl::status::{
     CrawlState, CurrentFetch, HostStatus, HostWait, MemoryPart, OutcomeCounts, RecentError, Status, WaitReason,
 };
-use argiope_core::visit::Visit;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Time, Url};
 
 /// The time window over which rates are computed.

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use argiope_core::crawl::rules::{Config, ConfigError};
 use argiope_core::http::conn::{ClientIdentity, ClientIdentityError, TlsSource, Trust, authorities};
-use argiope_core::rules::{Config, ConfigError};
 
 /// The trusted certificates for these settings. Files named by the user are read now, so that a mistake is reported
 /// before the crawl starts. The root certificates of the system are read when the first https host needs them.

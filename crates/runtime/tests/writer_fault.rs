@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use argiope_core::rules::{Config, ProgramSettings};
-use argiope_core::schedule::keeper::Settled;
+use argiope_core::crawl::rules::{Config, ProgramSettings};
+use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_engine::{Clock, EngineKind};
 use argiope_practice::{PracticeWeb, Response, Site};
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_core::rules::{Config, EngineName, ProgramSettings, RobotsPolicy, Span};
-use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, EngineName, ProgramSettings, RobotsPolicy, Span};
+use argiope_core::crawl::schedule::keeper::{ArchiveChunk, Settled};
+use argiope_core::crawl::visit::Visit;
 use argiope_engine::Clock;
 use argiope_practice::RunningWeb;
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, Summary, VisitConsumer};

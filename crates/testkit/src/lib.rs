@@ -8,5 +8,5 @@ pub mod frontier_suite;
 pub mod redis_cluster;
 pub mod s3_server;
 
-pub use argiope_core::rules::EngineName;
+pub use argiope_core::crawl::rules::EngineName;
 pub mod sim;

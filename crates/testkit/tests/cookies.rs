@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::time::WallClock;
+use argiope_core::crawl::rules::{Config, RobotsPolicy, Span};
+use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::cookies::SetCookie;
-use argiope_core::rules::{Config, RobotsPolicy, Span};
-use argiope_core::schedule::keeper::{Keeper, Order};
-use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
 

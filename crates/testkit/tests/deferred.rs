@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use argiope_core::base::link::LinkKind;
 use argiope_core::base::time::WallClock;
+use argiope_core::crawl::rules::{Config, RobotsPolicy, ScopeKind};
+use argiope_core::crawl::schedule::keeper::{End, Keeper, Order};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::page::follow_list::FollowList;
-use argiope_core::rules::{Config, RobotsPolicy, ScopeKind};
-use argiope_core::schedule::keeper::{End, Keeper, Order};
-use argiope_core::visit::Visit;
 use argiope_core::{Frontier, Outcome, Time, Url};
 use argiope_store::disk::{CrawlSettings, DiskFrontier, UrlTracer, open_within};
 use argiope_testkit::crash_files::CrashFiles;

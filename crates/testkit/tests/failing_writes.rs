@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::rules::{Config, EngineName, ProgramSettings, Rules};
-use argiope_core::schedule::keeper::Settled;
+use argiope_core::crawl::rules::{Config, EngineName, ProgramSettings, Rules};
+use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_engine::Clock;
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_runtime::Error;

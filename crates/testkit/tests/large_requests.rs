@@ -7,9 +7,9 @@ use std::time::Duration;
 use argiope_core::base::custom_request::{CustomRequest, Method};
 use argiope_core::base::link::Link;
 use argiope_core::base::time::WallClock;
-use argiope_core::rules::{Config, RobotsPolicy};
-use argiope_core::schedule::keeper::{Keeper, Order};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, RobotsPolicy};
+use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, Purpose};
-use argiope_core::rules::{Config, Pace};
+use argiope_core::crawl::rules::{Config, Pace};
 use argiope_core::{LinkKind, LinkList, Time};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 

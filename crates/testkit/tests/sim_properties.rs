@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use argiope_core::rules::{Config, Pace, Rate, RobotsPolicy, Rules, ScopeKind, Size, Span};
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::rules::{Config, Pace, Rate, RobotsPolicy, Rules, ScopeKind, Size, Span};
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::{ErrorKind, Outcome, Time, Url};
 use argiope_testkit::sim::model::{ExpectedResult, WebModel, WebPlan};
 use argiope_testkit::sim::{Sim, SimReport};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, Purpose};
-use argiope_core::rules::{Config, Pace, RobotsPolicy, ScopeKind, Size, Span};
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy, ScopeKind, Size, Span};
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::{ErrorKind, Failure, Link, LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{Arrival, ResolveResult, Sim, SimFetch, SimReply, SimReport, SimResponse, SimWeb};
 

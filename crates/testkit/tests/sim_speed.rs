@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use argiope_core::Time;
 use argiope_core::base::job::Purpose;
-use argiope_core::rules::{Config, Pace, ScopeKind, Size, Span};
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::rules::{Config, Pace, ScopeKind, Size, Span};
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_testkit::sim::broad::BroadWeb;
 use argiope_testkit::sim::{Sim, SimReport};
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, Purpose};
+use argiope_core::crawl::rules::{Config, ScopeKind, TrapPolicy};
+use argiope_core::crawl::schedule::keeper::End;
+use argiope_core::crawl::schedule::trap::TrapRule;
 use argiope_core::page::sitemap::{Sitemap, SitemapEntry, SitemapFormat};
-use argiope_core::rules::{Config, ScopeKind, TrapPolicy};
-use argiope_core::schedule::keeper::End;
-use argiope_core::schedule::trap::TrapRule;
 use argiope_core::{LinkKind, LinkList, Outcome, Time, Url};
 use argiope_testkit::sim::{ResolveResult, Sim, SimReply, SimReport, SimResponse, SimWeb};
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use argiope_core::base::job::Purpose;
 use argiope_core::base::time::WallClock;
+use argiope_core::crawl::record;
+use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy, Rules};
+use argiope_core::crawl::schedule::workbench::{Next, Workbench};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
-use argiope_core::output::record;
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 use argiope_core::page::examine::{ExamineLimits, Examiner};
-use argiope_core::rules::{Config, Pace, RobotsPolicy, Rules};
-use argiope_core::schedule::workbench::{Next, Workbench};
-use argiope_core::visit::Visit;
 use argiope_core::{Frontier, LaneId, Link, LinkKind, Outcome, StoreError, Time, Url};
 use argiope_rigs::{AddressGenerator, TagCounter};
 use argiope_store::MemoryFrontier;

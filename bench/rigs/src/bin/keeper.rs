@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use argiope_core::base::job::Job;
 use argiope_core::base::time::WallClock;
-use argiope_core::rules::{Config, Pace, RobotsPolicy};
-use argiope_core::schedule::keeper::{Keeper, Order};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
+use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{FollowList, LinkKind, Outcome, Time, UrlRef};
 use argiope_rigs::{CommitWriter, kernel};
 use argiope_store::disk::{self, CrawlSettings};

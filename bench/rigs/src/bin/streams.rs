@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
+use argiope_core::crawl::rules::{Config, HttpVersion, Rules};
+use argiope_core::crawl::session::{Completed, Session};
 use argiope_core::http::conn::Step;
 use argiope_core::http::h2::{frame, hpack};
-use argiope_core::http::session::{Completed, Session};
-use argiope_core::rules::{Config, HttpVersion, Rules};
 use argiope_core::{LaneId, Link, Time, Url};
 use argiope_rigs::kernel;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use argiope_core::crawl::rules::{Config, ProgramSettings, Root, Rules, ScopeKind};
+use argiope_core::crawl::schedule::keeper::Settled;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::page::reader::DeliveredBodies;
-use argiope_core::rules::{Config, ProgramSettings, Root, Rules, ScopeKind};
-use argiope_core::schedule::keeper::Settled;
-use argiope_core::visit::Visit;
 use argiope_core::{LinkKind, Time, Url};
 use argiope_runtime::directory::{Directory, DirectoryParts};
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer, wall_clock};

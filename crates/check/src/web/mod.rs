@@ -13,10 +13,10 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use argiope_core::crawl::rules::Config;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::page::examine::BaseUrl;
 use argiope_core::page::reader::decode;
-use argiope_core::rules::Config;
-use argiope_core::visit::Visit;
 use argiope_core::{LinkKind, Outcome, Url};
 use argiope_runtime::Error;
 use encoding_rs::Encoding;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use argiope_core::base::outcome::ErrorKind;
-use argiope_core::visit::Visit;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Outcome, Url};
 use hashbrown::HashMap;
 

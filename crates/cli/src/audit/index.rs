@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use argiope_core::rules::Rules;
-use argiope_core::schedule::carryover::LaneNote;
+use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph, PageEdges};
 use xxhash_rust::xxh3::xxh3_64;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use argiope_core::base::escape::{json_line, markdown_text, visible};
-use argiope_core::rules::Span;
+use argiope_core::crawl::rules::Span;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use argiope_check::{
 };
 use argiope_core::Url;
 use argiope_core::base::escape::{self, visible};
-use argiope_core::rules::{Config, ScopeKind, Size, Span};
+use argiope_core::crawl::rules::{Config, ScopeKind, Size, Span};
 use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::control::{Control, CrawlSource};
-use argiope_core::status::{HostStatus, Status};
+use argiope_core::crawl::control::{Control, CrawlSource};
+use argiope_core::crawl::status::{HostStatus, Status};
 use argiope_store::disk::{SOCKET, SOCKET_FOLDER};
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use argiope_core::control::{Control, CrawlSource};
-use argiope_core::status::{FleetStatus, HostStatus, Status};
+use argiope_core::crawl::control::{Control, CrawlSource};
+use argiope_core::crawl::status::{FleetStatus, HostStatus, Status};
 use argiope_runtime::keeper_thread::{KeeperHandle, KeeperMessage};
 use argiope_runtime::status;
 

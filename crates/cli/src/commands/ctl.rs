@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use argiope_core::control::Control;
-use argiope_core::rules::{Pace, Rate};
-use argiope_core::status::Status;
+use argiope_core::crawl::control::Control;
+use argiope_core::crawl::rules::{Pace, Rate};
+use argiope_core::crawl::status::Status;
 use clap::{Args, Subcommand};
 
 use super::control_socket::{self, ControlRequest};
@@ -74,7 +74,7 @@ fn parse_rate(text: &str) -> Result<RateLimit, String> {
         text => text
             .parse()
             .map(|rate| RateLimit(Some(rate)))
-            .map_err(|error: argiope_core::rules::BadValue| error.to_string()),
+            .map_err(|error: argiope_core::crawl::rules::BadValue| error.to_string()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::ExitCode;
 
-use argiope_core::rules::ProgramSettings;
+use argiope_core::crawl::rules::ProgramSettings;
 use argiope_practice::{RunningWeb, demo as practice};
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use argiope_core::Outcome;
 use argiope_core::base::escape::{visible, write_json};
-use argiope_core::schedule::keeper::{Change, ChangeNote, Changes};
+use argiope_core::crawl::schedule::keeper::{Change, ChangeNote, Changes};
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -244,7 +244,7 @@ fn write_document(args: &DiffArgs, diff: &mut Diff, out: &mut impl Write) -> Res
 #[cfg(test)]
 mod tests {
     use argiope_core::ErrorKind;
-    use argiope_core::schedule::keeper::Comparison;
+    use argiope_core::crawl::schedule::keeper::Comparison;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::{EngineName, Span};
+use argiope_core::crawl::rules::{EngineName, Span};
 use argiope_exhibition::child::{self, CrawlTask};
 use argiope_exhibition::memory::CrowdProgress;
 use argiope_exhibition::web::SlowWeb;

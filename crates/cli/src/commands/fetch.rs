@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope_core::Failure;
+use argiope_core::crawl::rules::{Config, ProgramSettings, RobotsPolicy, ScopeKind};
+use argiope_core::crawl::schedule::keeper::Settled;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
 use argiope_core::page::reader::{DeliveredBodies, decode};
-use argiope_core::rules::{Config, ProgramSettings, RobotsPolicy, ScopeKind};
-use argiope_core::schedule::keeper::Settled;
-use argiope_core::visit::Visit;
 use argiope_runtime::engine_kind;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;

@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, RobotsPolicy, Root};
+use argiope_core::crawl::schedule::keeper::Settled;
+use argiope_core::crawl::visit::SiteFile;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::page::robots::{MAX_ROBOTS_BYTES, Robots, RobotsAnswer, product_token, target_of};
-use argiope_core::rules::{Config, ConfigError, ProgramSettings, RobotsPolicy, Root};
-use argiope_core::schedule::keeper::Settled;
-use argiope_core::visit::SiteFile;
-use argiope_core::visit::Visit;
 use argiope_core::{Outcome, Url};
 use argiope_runtime::Error;
 use argiope_runtime::engine_kind;

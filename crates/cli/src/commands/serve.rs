@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use argiope_core::control::CrawlSource;
+use argiope_core::crawl::control::CrawlSource;
 #[cfg(feature = "dashboard")]
 use argiope_dashboard::{Server, ServerOptions};
 use clap::Args;

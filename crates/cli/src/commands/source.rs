@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use argiope_core::control::{Control, CrawlSource};
-use argiope_core::status::Status;
+use argiope_core::crawl::control::{Control, CrawlSource};
+use argiope_core::crawl::status::Status;
 
 use super::control_socket::{self, ControlRequest};
 use super::{explain, report};

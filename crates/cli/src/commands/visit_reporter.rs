@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use crate::report::{Backlinks, CrawlReport, End, FaultySitemap, PageSummary};
 use argiope_core::base::job::Purpose;
-use argiope_core::rules::Rules;
-use argiope_core::schedule::keeper::Settled;
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::schedule::keeper::Settled;
+use argiope_core::crawl::visit::Visit;
 
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::report;
@@ -132,8 +132,8 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use argiope_core::rules::Config;
-    use argiope_core::status::Status;
+    use argiope_core::crawl::rules::Config;
+    use argiope_core::crawl::status::Status;
     use argiope_core::{FollowList, Link, Outcome, Time, Url};
 
     use super::*;

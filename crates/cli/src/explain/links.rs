@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use argiope_core::LinkKind;
-use argiope_core::rules::Rules;
+use argiope_core::crawl::rules::Rules;
 use argiope_store::disk::{HistoryEvent, LinkGraph, UrlTracer};
 use argiope_store::segments::SegmentStore;
 

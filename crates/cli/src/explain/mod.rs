@@ -8,11 +8,11 @@ mod links;
 use std::path::Path;
 
 use argiope_core::base::url::StripParams;
+use argiope_core::crawl::rules::{Config, RobotsPolicy, Rules};
+use argiope_core::crawl::schedule::carryover::LaneNote;
+use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::page::robots::{Robots, RobotsVerdict};
 use argiope_core::page::scope::{ScopeRule, ScopeVerdict, percent_decoded};
-use argiope_core::rules::{Config, RobotsPolicy, Rules};
-use argiope_core::schedule::carryover::LaneNote;
-use argiope_core::schedule::trap::Cut;
 use argiope_core::{LinkKind, Outcome, Url, UrlRef};
 use argiope_store::disk::{
     self, CrawlSettings, GraphRound, HistoryEvent, HostTrace, LinkGraph, Referrers, TracedLink, UrlTracer,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use argiope_core::base::job::LaneId;
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
+use argiope_core::crawl::fetch::{Fetch, FetchStart, Finished};
+use argiope_core::crawl::rules::{Config, Environment, ProgramSettings, Rules, Size};
+use argiope_core::crawl::warc::{WarcLocation, WarcPayload};
 use argiope_core::http::conn::{Conn, Step};
-use argiope_core::http::fetch::{Fetch, FetchStart, Finished};
-use argiope_core::output::record::{WarcLocation, WarcPayload};
 use argiope_core::page::reader::{DeliveredBodies, decode};
-use argiope_core::rules::{Config, Environment, ProgramSettings, Rules, Size};
 use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
 use flate2::read::MultiGzDecoder;
 

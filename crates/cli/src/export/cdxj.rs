@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use argiope_core::base::escape::write_json;
-use argiope_core::output::record::WarcLocation;
+use argiope_core::crawl::warc::WarcLocation;
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use serde::Serialize;
 

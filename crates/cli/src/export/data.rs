@@ -7,7 +7,7 @@ use std::path::Path;
 use argiope_content::Extraction;
 <<<<<<< HEAD
 use argiope_core::base::url::Url;
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 =======
 use argiope_core::base::url::Url;
 >>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)

@@ -7,7 +7,7 @@ use std::path::Path;
 <<<<<<< HEAD
 use argiope_content::{Article, Document, MainText, ParseLimits, TEXT_CUT, TextFormat};
 use argiope_core::base::escape::write_json;
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 =======
 use argiope_content::{Article, Document};
 use argiope_core::base::escape::write_json;

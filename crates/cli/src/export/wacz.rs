@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Component, Path};
 
 use argiope_core::base::escape::write_json;
-use argiope_core::output::record::WarcLocation;
+use argiope_core::crawl::warc::WarcLocation;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;

@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use argiope_core::rules::{Config, ConfigError, Root};
+use argiope_core::crawl::rules::{Config, ConfigError, Root};
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::DeTable;

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use argiope_core::rules::{
+use argiope_core::crawl::rules::{
     AssetsScope, BadValue, Config, ConfigError, EngineName, HeaderLine, HttpVersion, Pace, Rate, Resolve, RobotsPolicy,
     ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };

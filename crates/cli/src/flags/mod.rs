@@ -10,7 +10,7 @@ pub mod settings;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use argiope_core::rules::{Config, ConfigError};
+use argiope_core::crawl::rules::{Config, ConfigError};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use argiope_core::rules::{Config, ConfigError, ProgramSettings, Rules};
+use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, Rules};
 use serde::{Deserialize, Serialize};
 
 /// All settings of `argiope crawl`, as the flags and the configuration file give them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use argiope_core::schedule::keeper::{Change, ChangeNote, Changes, Comparison};
+use argiope_core::crawl::schedule::keeper::{Change, ChangeNote, Changes, Comparison};
 
 use crate::diff::Diff;
 use crate::records::ReadError;

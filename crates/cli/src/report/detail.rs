@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use argiope_core::status::OutcomeCounts;
+use argiope_core::crawl::status::OutcomeCounts;
 use argiope_core::{ErrorKind, Outcome};
 
 use super::{LoopMember, PageSummary};

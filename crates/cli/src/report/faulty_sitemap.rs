@@ -1,6 +1,6 @@
 //! [`FaultySitemap`]: a sitemap that could not be read to its end, for reports and audits.
 
-use argiope_core::visit::Visit;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Failure, Outcome, UrlRef};
 
 use super::BrokenReason;

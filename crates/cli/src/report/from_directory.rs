@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
+use argiope_core::crawl::rules::Rules;
 use argiope_core::page::scope::ScopeVerdict;
-use argiope_core::rules::Rules;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{self, HistoryEvent};
 use argiope_store::segments::SegmentStore;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use argiope_core::Outcome;
-use argiope_core::schedule::retry;
+use argiope_core::crawl::schedule::retry;
 
 use super::{BrokenReason, PageSummary};
 use crate::commands::report::reason_words;

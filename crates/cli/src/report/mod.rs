@@ -19,16 +19,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::schedule::trap::Cut;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::page::scope::ScopeVerdict;
-use argiope_core::rules::Rules;
-use argiope_core::schedule::trap::Cut;
-use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, StoreError, Truncated, Url};
 
-use argiope_core::status::OutcomeCounts;
+use argiope_core::crawl::status::OutcomeCounts;
 use argiope_store::disk::{GraphRound, LinkGraph};
 
-pub use argiope_core::schedule::keeper::End;
+pub use argiope_core::crawl::schedule::keeper::End;
 pub use backlinks::Backlinks;
 pub use changes::ChangeList;
 pub use detail::ReportDetail;

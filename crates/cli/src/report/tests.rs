@@ -124,7 +124,7 @@ fn roots_with_a_problem_are_listed_with_the_reason() {
 
 #[test]
 fn a_visit_is_converted_with_the_scope_of_its_redirect() {
-    let config = argiope_core::rules::Config { roots: vec!["https://h.example/".into()], ..Default::default() };
+    let config = argiope_core::crawl::rules::Config { roots: vec!["https://h.example/".into()], ..Default::default() };
     let rules = config.compile(ANY_FINGERPRINT_KEY).unwrap();
     let link = argiope_core::Link::root(Url::parse("https://h.example/").unwrap(), 10);
     let mut visit = Visit::not_fetched(link, Outcome::Redirect, None, argiope_core::Time::ZERO);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use argiope_core::Outcome;
-use argiope_core::status::OutcomeCounts;
+use argiope_core::crawl::status::OutcomeCounts;
 
 use super::markup::Text;
 use crate::report::detail::Timeline;

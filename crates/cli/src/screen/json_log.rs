@@ -5,7 +5,7 @@
 
 use crate::report::{CrawlReport, PageSummary};
 use argiope_core::Outcome;
-use argiope_core::status::{CrawlState, OutcomeCounts, Status};
+use argiope_core::crawl::status::{CrawlState, OutcomeCounts, Status};
 use serde_json::{Map, Value, json};
 
 use argiope_core::base::escape;

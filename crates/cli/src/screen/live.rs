@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use argiope_core::status::Status;
+use argiope_core::crawl::status::Status;
 
 use super::view::ScreenSize;
 use super::{json_log, view};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argiope_core::Outcome;
-use argiope_core::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, Status};
+use argiope_core::crawl::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, Status};
 
 use super::wording;
 use argiope_core::base::escape::visible;
@@ -316,7 +316,7 @@ fn to_whole(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use argiope_core::status::{CurrentFetch, RecentError, WaitReason};
+    use argiope_core::crawl::status::{CurrentFetch, RecentError, WaitReason};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use argiope_core::base::url::{MAX_URL_LEN, Url};
 use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
 <<<<<<< HEAD
 use argiope_core::base::url::{MAX_URL_LEN, Url};
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 =======
 >>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use encoding_rs::{Encoding, UTF_8};

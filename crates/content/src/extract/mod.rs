@@ -9,7 +9,7 @@ use argiope_core::base::url::Url;
 use argiope_core::page::reader::FieldCount;
 <<<<<<< HEAD
 use argiope_core::base::url::Url;
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 =======
 >>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use regex::Regex;
@@ -37,7 +37,7 @@ use stream::StreamPlan;
 /// let rules = Extraction::from_rules(["title=h1", "tags[]=.tag", "next=a[rel=next]@href"]).unwrap();
 /// let page = Document::parse("<h1>Orb weavers</h1><i class=tag>web</i><i class=tag>silk</i><a rel=next href=/2>2</a>")
 ///     .with_base("https://example.com/").unwrap();
-/// let budget = argiope_core::page_budget::PageBudget::for_page(1000);
+/// let budget = argiope_core::page::page_budget::PageBudget::for_page(1000);
 /// let data = rules.apply(&page, "https://example.com/", &budget, &mut rules.tally()).data;
 /// assert_eq!(serde_json::Value::Object(data), serde_json::json!({
 ///     "title": "Orb weavers", "tags": ["web", "silk"], "next": "https://example.com/2",

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use argiope_core::page_budget::{PageBudget, REGEX};
+use argiope_core::page::page_budget::{PageBudget, REGEX};
 use serde_json::{Map, Value};
 
 use super::coerce::Coercion;

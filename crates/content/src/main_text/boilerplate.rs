@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 use regex::Regex;
 
 use super::measure::Measure;

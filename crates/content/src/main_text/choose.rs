@@ -1,6 +1,6 @@
 //! Chooses the elements with the main content.
 
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 
 use super::boilerplate::{indicates_content, words_of};
 use super::measure::Measure;

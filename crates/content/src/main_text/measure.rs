@@ -1,6 +1,6 @@
 //! Sums over subtrees: characters, characters within links, and commas.
 
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 
 use crate::document::{Document, Element, TEXT, names};
 

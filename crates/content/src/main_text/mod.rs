@@ -4,7 +4,7 @@
 //! it, `render` writes them. `measure` counts characters for the first two. The rules are heuristics (common class names,
 //! link density, numbers of commas), and so are their numbers. None is specific to a site.
 
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 
 use crate::document::{Document, Element, names};
 

@@ -3,7 +3,7 @@
 //! Invariant: the result has at most [`MAX_GROWTH`] times the bytes of the page, and the URLs of the links. Repeated
 //! prefixes of nested quotes and lists are what could make it longer.
 
-use argiope_core::page_budget::{PageBudget, VISIT};
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 
 use crate::document::{Document, Element, Node, TEXT, names};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use argiope_core::page_budget::{PageBudget, VISIT};
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Element, names};

@@ -22,7 +22,7 @@ impl LaneId {
 }
 
 /// The permission to fetch one link over one slot of its lane. An engine returns every job as a
-/// [`Visit`](crate::visit::Visit), even after a failure.
+/// [`Visit`](crate::crawl::visit::Visit), even after a failure.
 #[derive(Debug)]
 pub struct Job {
     pub link: Link,

@@ -2,7 +2,8 @@
 //!
 //! [`url`] and [`link`] are the addresses, and [`link_list`] holds those of one page. [`custom_request`] describes
 //! requests that are not a plain GET. A [`job`] is the permission to send one request. [`outcome`] is how it ends.
-//! [`time`] and [`budget`] account for time and memory. [`escape`] makes text safe on a terminal and in markup.
+//! [`time`] and [`budget`] account for time and memory. [`escape`] makes text safe on a terminal and in markup. [`value`]
+//! has the types of the values of settings.
 
 pub mod budget;
 #[deny(missing_docs)]
@@ -19,3 +20,5 @@ pub mod time;
 #[deny(missing_docs)]
 pub mod url;
 pub(crate) mod user_code;
+#[deny(missing_docs)]
+pub mod value;

@@ -1,19 +1,13 @@
-//! HTTP: connections, fetches, proxies, cookies, and which addresses may be connected to.
+//! HTTP: connections, proxies, cookies, and which addresses may be connected to.
 //!
-//! [`conn`] is the protocol state of one connection, TLS included. [`fetch`] drives one request over a connection and
-//! produces a visit. [`h2`] is HTTP/2. [`session`] is what engines drive: a connection with the jobs it carries.
-//! [`race`] decides which of a host's addresses is tried when. [`retry_after`] reads when a host allows the next
-//! request. [`hooks`] are traits with which the library's user sees
-//! requests and responses.
+//! [`conn`] is the protocol state of one connection, TLS included: a request goes in; head, body and end come out.
+//! [`h2`] is HTTP/2. [`race`] decides which of a host's addresses is tried when. [`retry_after`] reads when a host
+//! allows the next request. Nothing here knows of crawls: this layer can be used alone.
 
 pub mod address;
 pub mod conn;
 pub mod cookies;
-pub mod fetch;
 pub mod h2;
-#[deny(missing_docs)]
-pub mod hooks;
 pub mod proxy;
 pub mod race;
 pub mod retry_after;
-pub mod session;

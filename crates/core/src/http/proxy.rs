@@ -21,7 +21,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 
 use crate::base::url::{Url, UrlRef};
-use crate::rules::ConfigError;
+use crate::base::value::ConfigError;
 
 /// Default port, as in curl.
 const DEFAULT_PORT: u16 = 1080;

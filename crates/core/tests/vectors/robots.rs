@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use argiope_core::crawl::schedule::{lane, workbench};
 use argiope_core::page::robots::{
     Robots, RobotsAnswer, RobotsField, RobotsLine, RobotsLines, RobotsPattern, is_product_token, prepare,
     product_token, target_of,
 };
-use argiope_core::schedule::{lane, workbench};
 use argiope_core::{ErrorKind, Url};
 use serde_json::Value;
 

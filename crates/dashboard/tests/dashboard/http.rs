@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use crate::served::{Events, control, get, request, serve};
-use argiope_core::control::Control;
-use argiope_core::status::{FleetStatus, ProcessStatus};
+use argiope_core::crawl::control::Control;
+use argiope_core::crawl::status::{FleetStatus, ProcessStatus};
 use argiope_dashboard::{CrawlSource as _, Server, ServerOptions};
 
 const TOKEN: &str = "0123456789abcdef0123";
@@ -195,9 +195,9 @@ fn the_openapi_document_matches_the_served_routes() {
     status.max_pages = Some(1);
     status.max_memory = Some(1);
     status.max_time = Some(std::time::Duration::from_secs(1));
-    status.waiting = Some(argiope_core::status::HostWait {
+    status.waiting = Some(argiope_core::crawl::status::HostWait {
         host: "h".into(),
-        reason: argiope_core::status::WaitReason::Dns,
+        reason: argiope_core::crawl::status::WaitReason::Dns,
         next_in: std::time::Duration::ZERO,
     });
     let status = serde_json::to_value(&status).expect("plain data");

@@ -2,8 +2,8 @@
 
 use crate::browser::Browser;
 use crate::served::serve;
-use argiope_core::control::Control;
-use argiope_core::rules::Pace;
+use argiope_core::crawl::control::Control;
+use argiope_core::crawl::rules::Pace;
 
 #[test]
 #[ignore = "needs chromedriver"]

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use argiope_core::control::Control;
-use argiope_core::status::{CrawlState, FleetStatus, HostStatus, ProcessStatus, RecentError, Status, WaitReason};
+use argiope_core::crawl::control::Control;
+use argiope_core::crawl::status::{
+    CrawlState, FleetStatus, HostStatus, ProcessStatus, RecentError, Status, WaitReason,
+};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_dashboard::{CrawlSource, Server, ServerOptions};
 

@@ -28,9 +28,9 @@ use std::task::{Context, Poll};
 
 use argiope_core::Failure;
 use argiope_core::base::job::Job;
+use argiope_core::crawl::session::{Session, SlotKey};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::Step;
-use argiope_core::http::session::{Session, SlotKey};
-use argiope_core::visit::Visit;
 
 use crate::connecting::{ConnectStep, Connecting};
 use crate::epoll::Interest;

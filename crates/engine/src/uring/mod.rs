@@ -23,9 +23,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use argiope_core::base::job::Job;
+use argiope_core::crawl::session::{Session, SlotKey};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::Step;
-use argiope_core::http::session::{Session, SlotKey};
-use argiope_core::visit::Visit;
 use argiope_core::{ErrorKind, Failure};
 
 use crate::connecting::{ConnectStep, Connecting};

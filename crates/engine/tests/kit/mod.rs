@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
-use argiope_core::rules::{Config, Rules, Span};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, Rules, Span};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Url};
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 

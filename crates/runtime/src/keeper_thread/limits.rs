@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use argiope_core::Time;
 use argiope_core::base::budget::MemoryPart;
-use argiope_core::schedule::keeper::End;
-use argiope_core::visit::Visit;
+use argiope_core::crawl::schedule::keeper::End;
+use argiope_core::crawl::visit::Visit;
 
 use super::KeeperLoop;
 use crate::error::Error;

@@ -3,10 +3,10 @@
 use std::sync::mpsc::Sender;
 
 use argiope_core::base::job::SentRequest;
-use argiope_core::control::{Control, ControlVerdict};
-use argiope_core::schedule::keeper::End;
-use argiope_core::status::{HostStatus, Status};
-use argiope_core::visit::{SiteFile, Visit};
+use argiope_core::crawl::control::{Control, ControlVerdict};
+use argiope_core::crawl::schedule::keeper::End;
+use argiope_core::crawl::status::{HostStatus, Status};
+use argiope_core::crawl::visit::{SiteFile, Visit};
 use argiope_core::{Link, Url};
 use argiope_engine::DnsAnswer;
 

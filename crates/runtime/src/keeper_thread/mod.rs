@@ -19,11 +19,11 @@ use std::time::{Duration, SystemTime};
 
 use argiope_core::base::job::{Job, SendReporter};
 use argiope_core::base::time::WallClock;
-use argiope_core::rules::Rules;
-use argiope_core::schedule::frontier::FrontierWaker;
-use argiope_core::schedule::keeper::{Changes, End, Keeper, Settled};
-use argiope_core::schedule::trap::Cut;
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::schedule::frontier::FrontierWaker;
+use argiope_core::crawl::schedule::keeper::{Changes, End, Keeper, Settled};
+use argiope_core::crawl::schedule::trap::Cut;
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{LaneId, Time};
 pub use argiope_engine::Clock;
 use argiope_engine::{EngineKind, Resolver, VisitSender, WorkerPool};

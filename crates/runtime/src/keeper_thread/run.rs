@@ -3,8 +3,8 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use argiope_core::base::job::Job;
-use argiope_core::schedule::keeper::{End, Order};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::schedule::keeper::{End, Order};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Time};
 use argiope_engine::{DnsQuery, Resolver, StopMode};
 

@@ -1,6 +1,6 @@
 use argiope_core::Outcome;
-use argiope_core::rules::{Config, Pace, RobotsPolicy};
-use argiope_core::schedule::keeper::Order;
+use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
+use argiope_core::crawl::schedule::keeper::Order;
 use argiope_engine::StopMode;
 
 use super::*;

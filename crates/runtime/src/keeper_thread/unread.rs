@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::Receiver;
 
-use argiope_core::schedule::carryover::UnreadPages;
+use argiope_core::crawl::schedule::carryover::UnreadPages;
 
 use super::{KeeperLoop, KeeperMessage};
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! [`CommitFrontier`]: a frontier with the operations that commits need.
 
-use argiope_core::schedule::frontier::{Frontier, StoreError};
+use argiope_core::crawl::schedule::frontier::{Frontier, StoreError};
 use argiope_store::MemoryFrontier;
 use argiope_store::disk::{CommitBatch, Compaction, DiskFrontier};
 

@@ -39,8 +39,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::schedule::frontier::StoreError;
-use argiope_core::schedule::keeper::{ArchiveChunk, Settled};
+use argiope_core::crawl::schedule::frontier::StoreError;
+use argiope_core::crawl::schedule::keeper::{ArchiveChunk, Settled};
 pub use argiope_store::disk::CommitBatch;
 use argiope_store::disk::{Files, Lock, LogWriter, OutputHash, is_inside};
 

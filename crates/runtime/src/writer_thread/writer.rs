@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::thread;
 
-use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
-use argiope_core::schedule::keeper::ArchiveChunk;
+use argiope_core::crawl::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::crawl::schedule::keeper::ArchiveChunk;
 use argiope_store::disk::{File, Files, Lock, LogWriter};
 
 use super::{CommitUnit, Item, LockedDirectory};

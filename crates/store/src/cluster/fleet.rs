@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
-use argiope_core::output::record::WarcLocation;
-use argiope_core::output::warc::ArchiveChunk;
-use argiope_core::schedule::carryover::LaneNote;
-use argiope_core::schedule::frontier::{FrontierNews, Put};
+use argiope_core::crawl::schedule::carryover::LaneNote;
+use argiope_core::crawl::schedule::frontier::{FrontierNews, Put};
+use argiope_core::crawl::warc::ArchiveChunk;
+use argiope_core::crawl::warc::WarcLocation;
 use argiope_core::{
     Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
 };
@@ -557,7 +557,7 @@ impl Frontier for FleetFrontier {
 mod tests {
     use std::sync::mpsc::channel;
 
-    use argiope_core::lease::Lease;
+    use argiope_core::crawl::lease::Lease;
     use argiope_core::{Time, Url};
 
     use super::super::client::TakenHost;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
-use argiope_core::schedule::frontier::Put;
+use argiope_core::crawl::schedule::frontier::Put;
 use argiope_core::{
     Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
 };

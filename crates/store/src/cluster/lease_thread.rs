@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use argiope_core::schedule::frontier::FrontierNews;
-use argiope_core::status::{FleetStatus, ProcessStatus};
+use argiope_core::crawl::schedule::frontier::FrontierNews;
+use argiope_core::crawl::status::{FleetStatus, ProcessStatus};
 
 use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest, TakeResult};
 use super::connection::Unreachable;

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
 use argiope_core::Time;
-use argiope_core::lease::Lease;
+use argiope_core::crawl::lease::Lease;
 
 use super::client::FleetClient;
 use super::crawl::FleetSettings;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use argiope_core::output::record::WarcLocation;
+use argiope_core::crawl::warc::WarcLocation;
 
 use super::QueuedLink;
 use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use argiope_core::lease::Lease;
-use argiope_core::output::record::WarcLocation;
-use argiope_core::schedule::frontier::FrontierNews;
+use argiope_core::crawl::lease::Lease;
+use argiope_core::crawl::schedule::frontier::FrontierNews;
+use argiope_core::crawl::warc::WarcLocation;
 use argiope_core::{LinkList, Time};
 
 use super::client::{LeaseToken, TakenHost};

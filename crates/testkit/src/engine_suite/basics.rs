@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::{EngineName, Pace, ScopeKind, Size, Span};
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::rules::{EngineName, Pace, ScopeKind, Size, Span};
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{CrawlReach, Graph, GraphPlan, PracticeWeb, Response, Site};
 

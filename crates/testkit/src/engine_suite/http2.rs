@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argiope_core::rules::{Config, EngineName, HttpVersion, Pace, RobotsPolicy, Span};
+use argiope_core::crawl::rules::{Config, EngineName, HttpVersion, Pace, RobotsPolicy, Span};
 use argiope_core::{ErrorKind, Outcome, Truncated};
 use argiope_practice::{CertificateKind, PracticeProxy, Response, Site, Stats};
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use argiope_core::rules::{Config, EngineName, Login};
+use argiope_core::crawl::rules::{Config, EngineName, Login};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{
     CertificateKind, PracticeProxy, PracticeWeb, Response, RunningProxy, RunningWeb, SeenRequest, Site,
@@ -88,7 +88,7 @@ pub fn logins_are_for_their_origin(engine: EngineName) {
     let (root, guarded_origin) = (home.url("/"), guarded.url(""));
     let web = serve([home, away, guarded]);
     let mut config = config(engine, &[&root]);
-    config.scope = argiope_core::rules::ScopeKind::Any;
+    config.scope = argiope_core::crawl::rules::ScopeKind::Any;
     config.allow_private = true;
     config.user = Some("me:pw".parse().expect("credentials"));
     config.header = vec!["X-Key: 1".parse().expect("a header")];
@@ -263,7 +263,7 @@ pub fn a_proxy_does_not_open_private_addresses(engine: EngineName) {
         let _web = serve([site]);
         let proxy = proxy.name("far.example", address).start("127.6.0.11").expect("a proxy");
         let mut config = config_with_proxy(engine, &root, scheme, &proxy);
-        config.scope = argiope_core::rules::ScopeKind::Any;
+        config.scope = argiope_core::crawl::rules::ScopeKind::Any;
         let crawled = crawl(&config);
         for url in private_urls {
             let page = crawled.page(url);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use argiope_core::rules::{EngineName, HeaderLine, Pace, RobotsPolicy, Span};
+use argiope_core::crawl::rules::{EngineName, HeaderLine, Pace, RobotsPolicy, Span};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_practice::{PracticeWeb, Response, SeenRequest};
 
@@ -237,7 +237,7 @@ pub fn private_addresses_are_refused(engine: EngineName) {
     let (root, hop) = (first.url("/"), first.url("/hop"));
     let web = serve([first, second]);
     let mut config = config(engine, &[&root, &hop]);
-    config.scope = argiope_core::rules::ScopeKind::Any;
+    config.scope = argiope_core::crawl::rules::ScopeKind::Any;
     let crawled = crawl(&config);
     let page = crawled.page(&secret);
     assert_eq!(
@@ -256,7 +256,7 @@ pub fn headers_go_to_root_origins_only(engine: EngineName) {
     let root = first.url("/");
     let web = PracticeWeb::new().site(first).site(second).keep_headers().start().expect("the practice web starts");
     let mut config = config(engine, &[&root]);
-    config.scope = argiope_core::rules::ScopeKind::Any;
+    config.scope = argiope_core::crawl::rules::ScopeKind::Any;
     config.allow_private = true;
     config.header = vec!["X-Key: secret".parse::<HeaderLine>().expect("a header")];
     assert_eq!(crawl(&config).pages.len(), 2);

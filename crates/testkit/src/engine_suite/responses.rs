@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use argiope_core::rules::{Config, EngineName, Size, Span};
-use argiope_core::visit::Visit;
+use argiope_core::crawl::rules::{Config, EngineName, Size, Span};
+use argiope_core::crawl::visit::Visit;
 use argiope_core::{ErrorKind, Outcome, Truncated};
 use argiope_practice::Response;
 

@@ -1,6 +1,6 @@
 //! Cases about HTTPS.
 
-use argiope_core::rules::EngineName;
+use argiope_core::crawl::rules::EngineName;
 use argiope_core::{ErrorKind, Outcome, Truncated};
 use argiope_practice::{CertificateKind, Response, Site};
 
@@ -30,7 +30,7 @@ fn check_tls_error(engine: EngineName, address: &str, certificate: CertificateKi
 fn crawl_trusted(
     engine: EngineName,
     site: Site,
-    change: impl FnOnce(&mut argiope_core::rules::Config),
+    change: impl FnOnce(&mut argiope_core::crawl::rules::Config),
 ) -> (Crawled, argiope_practice::Stats) {
     let root = site.url("/");
     let web = serve([site]);

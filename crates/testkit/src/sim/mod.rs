@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use argiope_core::base::job::{Job, Purpose};
 use argiope_core::base::time::WallClock;
-use argiope_core::page::sitemap::Sitemap;
-use argiope_core::rules::Rules;
-use argiope_core::schedule::keeper::{End, Keeper, Order, Settled};
+use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::schedule::keeper::{End, Keeper, Order, Settled};
+use argiope_core::crawl::visit::{SiteFile, Visit};
 use argiope_core::page::likeness::LikenessReader;
-use argiope_core::visit::{SiteFile, Visit};
+use argiope_core::page::sitemap::Sitemap;
 use argiope_core::{Counts, ErrorKind, Failure, Frontier, LaneId, Link, LinkList, Outcome, StoreError, Time, Url};
 use argiope_store::MemoryFrontier;
 

@@ -12,9 +12,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use argiope_core::base::job::Job;
+use argiope_core::crawl::rules::{RobotsPolicy, Rules};
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::page::sitemap::{Sitemap, SitemapEntry};
-use argiope_core::rules::{RobotsPolicy, Rules};
 use argiope_core::{ErrorKind, Failure, LinkKind, LinkList, Origin, Outcome, Time, Url};
 
 use super::rng::SimRng;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, Purpose};
+use argiope_core::crawl::rules::{Pace, RobotsPolicy, Rules};
+use argiope_core::crawl::visit::{SiteFile, Visit};
 use argiope_core::page::robots::Robots;
-use argiope_core::rules::{Pace, RobotsPolicy, Rules};
-use argiope_core::visit::{SiteFile, Visit};
 use argiope_core::{ErrorKind, Origin, Outcome, Time, Url};
 
 /// The longest Retry-After that must be obeyed.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::{Config, ProgramSettings};
-use argiope_core::schedule::frontier::{StoreError, StoreErrorKind};
+use argiope_core::crawl::rules::{Config, ProgramSettings};
+use argiope_core::crawl::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, Link, LinkKind, LinkList, LinkRef, Url};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;

@@ -11,12 +11,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use argiope_core::base::escape::visible;
-use argiope_core::schedule::frontier::StoreError;
+use argiope_core::crawl::schedule::frontier::StoreError;
 use argiope_store::cluster::{FleetClient, FleetSettings, FleetState, LeaseTimes, Nodes, Unreachable};
 use argiope_store::segments::SegmentStore;
 use clap::{Args, Subcommand};
 
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::schedule::keeper::End;
 
 use super::{FAILED, USAGE, print_error};
 use crate::flags::config_file::UsageError;

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 
-use argiope_core::lease::Lease;
-use argiope_core::output::warc::segment_start;
-use argiope_core::rules::ProgramSettings;
-use argiope_core::schedule::frontier::StoreErrorKind;
+use argiope_core::crawl::lease::Lease;
+use argiope_core::crawl::rules::ProgramSettings;
+use argiope_core::crawl::schedule::frontier::StoreErrorKind;
+use argiope_core::crawl::warc::segment_start;
 use argiope_core::{Link, LinkRef, Time};
 use argiope_runtime::Error;
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_clock};

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use argiope_core::schedule::keeper::End;
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_store::cluster::{CrawlRound, FleetClient, FleetSettings, FleetState};
 use argiope_store::segments::{SegmentStore, redacted_place};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use argiope_core::rules::Config;
+use argiope_core::crawl::rules::Config;
 use argiope_store::cluster::{FleetClient, FleetSettings};
 use argiope_store::segments::{is_object_storage, redacted_place};
 use serde_json::{Map, Value};

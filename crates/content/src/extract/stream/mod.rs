@@ -13,7 +13,7 @@ use argiope_core::base::url::Url;
 use argiope_core::page::examine::BaseUrl;
 <<<<<<< HEAD
 use argiope_core::base::url::Url;
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 =======
 >>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use serde_json::Value;

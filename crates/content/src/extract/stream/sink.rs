@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use argiope_core::page::examine::tokenizer::Tag;
 use argiope_core::page::examine::{TextContext, decode_character_references};
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 
 use super::super::values::{
     MAX_DATA, MAX_MATCHES, MAX_VALUE, accepts_any_text, is_url_attribute, match_limit, to_value,

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// After this time without a first byte, a response counts as silent.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
+/// Heads up to this length are not charged to the budget.
+pub(crate) const UNCHARGED_HEAD: usize = 4 << 10;
+
 /// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number. A
 /// connection that finds its response slow (`deadline::must_free_slot`) decrements it and closes the response.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +110,7 @@ pub struct Limits {
     /// Time for a TLS handshake: the connect timeout of the crawl. [`Rules::connect_timeout`] applies the same timeout
     /// to TCP connections and proxy tunnels.
     ///
-    /// [`Rules::connect_timeout`]: crate::rules::RuleValues::connect_timeout
+    /// [`Rules::connect_timeout`]: crate::crawl::rules::RuleValues::connect_timeout
     pub connect: Duration,
     /// Time for a whole fetch. `Conn` receives the resulting deadline as an argument. The duration is here for callers
     /// that compute the deadline, and for messages.

@@ -66,8 +66,8 @@ pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Headers, Version};
-pub(crate) use limits::SILENT_AFTER;
 pub use limits::{Limits, SlowResponseQuota};
+pub(crate) use limits::{SILENT_AFTER, UNCHARGED_HEAD};
 use response::DECODE_SLICE;
 #[cfg(test)]
 pub(crate) use response::MAX_DRAIN;
@@ -85,7 +85,7 @@ use coding::Decoder;
 use deadline::{Expired, MAX_PAUSE, ReadDeadlines};
 use framing::BodyFraming;
 use response::too_slow;
-pub(in crate::http) use tls::Tls;
+pub(crate) use tls::Tls;
 
 /// Consumes a response.
 pub trait Receiver {
@@ -330,12 +330,12 @@ impl Conn {
     }
 
     /// Marks the request as HEAD. Needed for HTTP/2, where the request is sent as frames and `request` gets no bytes.
-    pub(in crate::http) fn set_head_request(&mut self) {
+    pub(crate) fn set_head_request(&mut self) {
         self.is_head_request = true;
     }
 
     /// Whether the response to a HEAD request is complete. What the server sends after it does not matter.
-    pub(in crate::http) fn is_head_response_complete(&self) -> bool {
+    pub(crate) fn is_head_response_complete(&self) -> bool {
         self.is_head_request && self.phase == Phase::Done
     }
 
@@ -351,36 +351,36 @@ impl Conn {
 
     /// Starts the handshake without a request, because the handshake decides which protocol follows. After it, either
     /// `request` is called (HTTP/1.1), or HTTP/2 continues with the TLS session from [`Conn::take_tls`].
-    pub(in crate::http) fn start_handshake(&mut self, deadline_total: Time, now: Time) {
+    pub(crate) fn start_handshake(&mut self, deadline_total: Time, now: Time) {
         self.deadlines = ReadDeadlines::new(deadline_total, now);
         self.is_handshake_only = true;
     }
 
     /// The protocol that the TLS handshake negotiated.
-    pub(in crate::http) fn alpn(&self) -> Option<&[u8]> {
+    pub(crate) fn alpn(&self) -> Option<&[u8]> {
         self.tls.as_ref()?.alpn()
     }
 
     /// The TLS session, for the protocol that follows the handshake.
-    pub(in crate::http) fn take_tls(&mut self) -> Option<Box<Tls>> {
+    pub(crate) fn take_tls(&mut self) -> Option<Box<Tls>> {
         self.tls.take()
     }
 
     /// Whether the connection failed before a request was sent. Only for use before [`Conn::request`]: afterwards,
     /// [`Phase::Done`] may also mean that the response is complete.
-    pub(in crate::http) fn has_failed_before_request(&self) -> bool {
+    pub(crate) fn has_failed_before_request(&self) -> bool {
         self.phase == Phase::Done
     }
 
     /// Why the connection failed.
-    pub(in crate::http) fn failure(&self) -> Failure {
+    pub(crate) fn failure(&self) -> Failure {
         let unknown = || Failure::new(ErrorKind::Reset, "the connection failed");
         self.failure.as_deref().cloned().unwrap_or_else(unknown)
     }
 
     /// Ends a response as truncated, even if its body looks complete. An unwanted body, which is discarded, is not
     /// marked as truncated.
-    pub(in crate::http) fn truncate_body(&mut self, failure: Failure) {
+    pub(crate) fn truncate_body(&mut self, failure: Failure) {
         self.connection_lost(failure.clone());
         if self.failure.is_none() && self.body_use != BodyUse::Drop {
             self.failure = Some(Box::new(failure));
@@ -389,17 +389,17 @@ impl Conn {
     }
 
     /// Whether the exchange is over without a failure: the response is complete, or its body is not wanted.
-    pub(in crate::http) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.phase == Phase::Done && self.failure.is_none()
     }
 
     /// Whether a part of the body was received.
-    pub(in crate::http) fn has_body(&self) -> bool {
+    pub(crate) fn has_body(&self) -> bool {
         self.payload_bytes > 0
     }
 
     /// The limit on this body, if it is not the usual one ([`Want::UpTo`]).
-    pub(in crate::http) fn custom_body_limit(&self) -> Option<u64> {
+    pub(crate) fn custom_body_limit(&self) -> Option<u64> {
         self.body_limit.map(NonZeroU64::get)
     }
 
@@ -642,7 +642,7 @@ impl Conn {
     }
 
     /// Whether the conversation with a proxy or the TLS handshake is still to be completed.
-    pub(in crate::http) fn is_handshaking(&self) -> bool {
+    pub(crate) fn is_handshaking(&self) -> bool {
         self.tunnel.is_some() || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 

@@ -5,9 +5,9 @@
 
 use std::num::NonZeroU64;
 
+use super::UNCHARGED_HEAD;
 use crate::base::outcome::{ErrorKind, Failure, Truncated};
 use crate::base::time::Time;
-use crate::http::fetch::UNCHARGED_HEAD;
 
 use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit};
 use super::deadline::{self, SLOT_RATE};

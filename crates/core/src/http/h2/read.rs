@@ -6,7 +6,7 @@
 use crate::base::budget::BudgetCharge;
 use crate::base::outcome::{ErrorKind, Failure};
 use crate::base::time::Time;
-use crate::http::fetch::UNCHARGED_HEAD;
+use crate::http::conn::UNCHARGED_HEAD;
 
 use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING};
 use super::frame::{self, FrameHeader, HEADER, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};

@@ -20,7 +20,7 @@ const MAX_PATTERN_SIZE: usize = 10 << 20;
 /// Extra depth, beyond `--depth`, at which resources are fetched: a style sheet may import others.
 const MAX_ASSET_STEPS: u32 = 5;
 
-pub use crate::rules::{AssetsScope, ScopeKind};
+pub use crate::base::value::{AssetsScope, ScopeKind};
 
 /// Which URLs belong to a crawl.
 #[derive(Clone, Debug)]

@@ -56,7 +56,7 @@ pub struct TlsInfo {
 }
 
 /// One TLS session.
-pub(in crate::http) struct Tls {
+pub(crate) struct Tls {
     session: ClientConnection,
     conn_sessions: Arc<ConnSessions>,
     record: Record,
@@ -119,14 +119,14 @@ impl Conn {
 
 impl Tls {
     /// Queues plaintext; it is sent once the handshake is complete.
-    pub(in crate::http) fn send(&mut self, plaintext: &[u8]) {
+    pub(crate) fn send(&mut self, plaintext: &[u8]) {
         // Writing to the session's buffer cannot fail: it has no limit.
         let _ = self.session.writer().write_all(plaintext);
         self.collect_ciphertext();
     }
 
     /// Processes ciphertext, at most one record. Returns false if nothing was consumed.
-    pub(in crate::http) fn read(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Failure> {
+    pub(crate) fn read(&mut self, ciphertext: &mut &[u8]) -> Result<bool, Failure> {
         // A copy finds the end of the record. The session may take fewer bytes, and only these are counted.
         let mut record = self.record;
         let (mut piece, _) = ciphertext.split_at(record.take(ciphertext));
@@ -149,12 +149,12 @@ impl Tls {
     }
 
     /// The next piece of plaintext; `consume` removes it.
-    pub(in crate::http) fn plaintext(&mut self) -> Option<&[u8]> {
+    pub(crate) fn plaintext(&mut self) -> Option<&[u8]> {
         let chunk = self.session.reader().into_first_chunk().ok()?;
         (!chunk.is_empty()).then_some(chunk)
     }
 
-    pub(in crate::http) fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         self.session.reader().consume(bytes);
     }
 
@@ -182,11 +182,11 @@ impl Tls {
     }
 
     /// When the handshake completed.
-    pub(in crate::http) fn done(&self) -> Option<Time> {
+    pub(crate) fn done(&self) -> Option<Time> {
         self.done
     }
 
-    pub(in crate::http) fn tls_info(&self) -> Option<TlsInfo> {
+    pub(crate) fn tls_info(&self) -> Option<TlsInfo> {
         let certificate = self.session.peer_certificates().and_then(<[_]>::first);
         Some(TlsInfo {
             version: match self.session.protocol_version()? {
@@ -211,16 +211,16 @@ impl Tls {
     }
 
     /// True if the peer sent close_notify.
-    pub(in crate::http) fn is_closed_cleanly(&self) -> bool {
+    pub(crate) fn is_closed_cleanly(&self) -> bool {
         self.is_closed_cleanly
     }
 
     /// Ciphertext to be written.
-    pub(in crate::http) fn pending(&self) -> &[u8] {
+    pub(crate) fn pending(&self) -> &[u8] {
         self.out.get(self.sent..).unwrap_or_default()
     }
 
-    pub(in crate::http) fn wrote(&mut self, bytes: usize) {
+    pub(crate) fn wrote(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent >= self.out.len() {
             self.out = Vec::new();

@@ -1,0 +1,639 @@
+//! Value types of settings: durations, sizes, rates, names.
+//!
+//! Invariant: every type here reads and writes the same text on the command line, in a configuration file and in a
+//! record. The message about an invalid text contains the right form, and also the text unless it may be a secret.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::base::url::Url;
+
+/// An invalid value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}; {form}")]
+pub struct BadValue {
+    /// What is wrong. It usually quotes the text.
+    pub problem: String,
+    /// The right form.
+    pub form: &'static str,
+}
+
+impl BadValue {
+    fn new(problem: impl Into<String>, form: &'static str) -> Self {
+        Self { problem: problem.into(), form }
+    }
+}
+
+/// An invalid setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} {value:?}: {problem}")]
+pub struct ConfigError {
+    /// The key in a file; `--key` on the command line (except `roots`, which are arguments).
+    pub key: &'static str,
+    /// The value as given, shortened if it is long; empty if missing.
+    pub value: String,
+    /// What is wrong with it, and the right form.
+    pub problem: String,
+}
+
+impl ConfigError {
+    pub(crate) fn new(key: &'static str, value: impl ToString, problem: impl Into<String>) -> Self {
+        Self { key, value: shortened(value.to_string()), problem: problem.into() }
+    }
+
+    /// Checks that a path is UTF-8, because it is stored with the settings as text.
+    pub fn check_path(key: &'static str, path: Option<&Path>) -> Result<(), Self> {
+        match path.filter(|path| path.to_str().is_none()) {
+            Some(path) => Err(Self::new(key, path.display(), "its name is not UTF-8; rename it")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Limit on the characters of a value in a message. A line of an input file may have megabytes.
+const MAX_SHOWN: usize = 200;
+
+fn shortened(mut value: String) -> String {
+    if let Some((end, _)) = value.char_indices().nth(MAX_SHOWN) {
+        value.truncate(end);
+        value.push('…');
+    }
+    value
+}
+
+/// Serializes a type as its text. Integers are accepted in place of text.
+macro_rules! as_text {
+    ($($name:ty),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a text")
+                    }
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+                        self.visit_str(&number.to_string())
+                    }
+                    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+                        self.visit_str(&number.to_string())
+                    }
+                }
+                deserializer.deserialize_any(Text)
+            }
+        }
+    )*};
+}
+
+as_text!(Span, Size, Rate, HeaderLine, Resolve, Credentials, Bearer);
+
+/// A duration: `500ms`, `0.5s`, `5m`, `1h`, `1h30m`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+impl Span {
+    const FORM: &'static str = "write a number and its unit: 500ms, 0.5s, 5m, 1h";
+    /// The name and the milliseconds of each unit.
+    const UNITS: [(&'static str, u64); 5] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+    /// Longer than any crawl. The limit prevents overflow in sums.
+    const MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
+
+    /// A duration of this many milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
+    /// A duration of this many seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(Duration::from_secs(secs))
+    }
+}
+
+impl FromStr for Span {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: String| BadValue::new(problem, Self::FORM);
+        if text == "0" {
+            return Ok(Self::default());
+        }
+        let mut rest = text;
+        let mut total = Duration::ZERO;
+        // An empty text enters the loop too, and fails there.
+        while !rest.is_empty() || text.is_empty() {
+            let (number, unit, after) =
+                number_and_unit(rest).ok_or_else(|| bad(format!("{text:?} is not a duration")))?;
+            if unit.is_empty() {
+                return Err(bad(format!("{text:?} is a duration without a unit")));
+            }
+            let (_, millis) = Self::UNITS
+                .into_iter()
+                .find(|(name, _)| *name == unit)
+                .ok_or_else(|| bad(format!("{text:?} is not a duration: the unit {unit:?} is unknown")))?;
+            #[allow(clippy::cast_precision_loss)]
+            let part = Duration::try_from_secs_f64(number * millis as f64 / 1_000.0).ok();
+            total = part
+                .and_then(|part| total.checked_add(part))
+                .filter(|total| *total <= Self::MAX)
+                .ok_or_else(|| bad(format!("{text:?} is longer than 100 years")))?;
+            rest = after;
+        }
+        Ok(Self(total))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        if nanos == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, millis) in Self::UNITS {
+            let unit_nanos = u128::from(millis) * 1_000_000;
+            if nanos.is_multiple_of(unit_nanos) {
+                return write!(f, "{}{unit}", nanos / unit_nanos);
+            }
+        }
+        write!(f, "{}s", self.0.as_secs_f64())
+    }
+}
+
+/// A number of bytes: `512`, `64K`, `10M`, `1G` (1K is 1024).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl Size {
+    const FORM: &'static str = "write a number of bytes, or one with K, M or G: 512, 64K, 10M, 1G";
+    /// The largest size. The limit prevents overflow in sums.
+    const MAX: u64 = 1 << 60;
+    /// The name and the bytes of each unit.
+    const UNITS: [(&'static str, u64); 5] = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("", 1)];
+}
+
+impl FromStr for Size {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: String| BadValue::new(problem, Self::FORM);
+        let (number, unit, after) = number_and_unit(text).ok_or_else(|| bad(format!("{text:?} is not a size")))?;
+        // `KB` and `KiB` mean the same as `K`.
+        let letter = unit.strip_suffix(['b', 'B']).unwrap_or(unit);
+        let letter = if letter.len() == 2 { letter.strip_suffix('i').unwrap_or(letter) } else { letter };
+        let factor = Self::UNITS.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(letter));
+        let Some((_, factor)) = factor.filter(|_| after.is_empty()) else {
+            let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+            return Err(bad(format!("{text:?} is not a size: the unit {unit:?} is unknown")));
+        };
+        #[allow(clippy::cast_precision_loss)]
+        let bytes = number * factor as f64;
+        #[allow(clippy::cast_precision_loss)]
+        if bytes > Self::MAX as f64 {
+            return Err(bad(format!("{text:?} is larger than any crawl can use")));
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Ok(Self(bytes as u64))
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, factor) in Self::UNITS {
+            if self.0 >= factor && self.0.is_multiple_of(factor) {
+                return write!(f, "{}{unit}", self.0 / factor);
+            }
+        }
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Pages over time: `10/s`, `0.5/s`, `30/m`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Pages a second.
+    pub per_second: f64,
+}
+
+impl FromStr for Rate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad =
+            || BadValue::new(format!("{text:?} is not a rate"), "write pages a second, minute or hour: 10/s, 30/m");
+        let (number, unit, after) = number_and_unit(text).ok_or_else(bad)?;
+        let seconds = match (unit, after) {
+            ("/", "s") => 1.0,
+            ("/", "m") => 60.0,
+            ("/", "h") => 3_600.0,
+            _ => return Err(bad()),
+        };
+        let per_second = number / seconds;
+        // Faster than any crawl. A number with very many digits would be infinite.
+        if per_second > 0.0 && per_second <= 1e9 { Ok(Self { per_second }) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.per_second)
+    }
+}
+
+/// Splits the start of a text into a number, a unit (letters, or one `/`) and the rest: `1h30m` into 1, `h` and `30m`.
+///
+/// A number consists of digits and at most one point. It has no sign and no exponent.
+fn number_and_unit(text: &str) -> Option<(f64, &str, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(digits);
+    let unit = if rest.starts_with('/') {
+        1
+    } else {
+        rest.find(|c: char| c.is_ascii_digit() || c == '.' || c == '/').unwrap_or(rest.len())
+    };
+    let (unit, after) = rest.split_at(unit);
+    if !number.starts_with(|c: char| c.is_ascii_digit()) || number.ends_with('.') {
+        return None;
+    }
+    Some((number.parse().ok()?, unit, after))
+}
+
+/// A request header: `Name: value`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HeaderLine {
+    /// The name of the header.
+    pub name: Box<str>,
+    /// The value of the header.
+    pub value: Box<str>,
+}
+
+impl HeaderLine {
+    const FORM: &'static str = "write 'Name: value'";
+    /// Headers that only the crawler may set, because they belong to the protocol.
+    const RESERVED: [&'static str; 12] = [
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+}
+
+impl HeaderLine {
+    /// An `Authorization` header.
+    pub(crate) fn authorization(value: String) -> Self {
+        Self { name: "Authorization".into(), value: value.into() }
+    }
+}
+
+impl FromStr for HeaderLine {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: String| BadValue::new(problem, Self::FORM);
+        // The text is not repeated, because it may contain a password.
+        let (name, value) = text.split_once(':').ok_or_else(|| bad("the header has no colon".to_owned()))?;
+        let value = value.trim_matches([' ', '\t']);
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(is_token) {
+            return Err(bad("the part before the colon is not a header name".to_owned()));
+        }
+        if value.chars().any(|c| c.is_control() && c != '\t') {
+            return Err(bad(format!("the value of {name} has control characters")));
+        }
+        if name.eq_ignore_ascii_case("user-agent") {
+            return Err(BadValue::new("User-Agent applies to all hosts, not only to the roots", "use --user-agent"));
+        }
+        if Self::RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
+            return Err(BadValue::new(format!("{name} is set by the crawler itself"), "leave it out"));
+        }
+        Ok(Self { name: name.into(), value: value.into() })
+    }
+}
+
+impl fmt::Display for HeaderLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
+    }
+}
+
+impl fmt::Debug for HeaderLine {
+    /// Values are often secrets, so logs omit them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: …", self.name)
+    }
+}
+
+/// A name and a password: `NAME:PASSWORD`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    name: Box<str>,
+    password: Box<str>,
+}
+
+impl Credentials {
+    /// The value of an `Authorization` header.
+    pub fn basic(&self) -> String {
+        use base64::Engine as _;
+        let plain = format!("{}:{}", self.name, self.password);
+        format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(plain))
+    }
+}
+
+impl FromStr for Credentials {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        // The message omits the text, which is likely to be a password.
+        let (name, password) =
+            text.split_once(':').ok_or_else(|| BadValue::new("the colon is missing", "write NAME:PASSWORD"))?;
+        if text.chars().any(char::is_control) {
+            return Err(BadValue::new("it has control characters", "write NAME:PASSWORD"));
+        }
+        Ok(Self { name: name.into(), password: password.into() })
+    }
+}
+
+impl fmt::Display for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.name, self.password)
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:…", self.name)
+    }
+}
+
+/// A bearer token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bearer(Box<str>);
+
+impl Bearer {
+    /// The value of an `Authorization` header.
+    pub fn authorization(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl FromStr for Bearer {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        // RFC 6750, section 2.1. The message omits the text.
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "-._~+/=".contains(c);
+        if text.is_empty() || !text.chars().all(is_token) {
+            return Err(BadValue::new("it has characters that a token cannot have", "write the token alone"));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// A login for one origin: a name and a password, or a token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Login {
+    /// Scheme, host and port: `https://example.com:8443`.
+    pub origin: String,
+    /// The name and password, for Basic authentication.
+    pub user: Option<Credentials>,
+    /// The token, for Bearer authentication.
+    pub bearer: Option<Bearer>,
+}
+
+/// Addresses to use for a host name instead of a DNS lookup: `HOST:PORT:ADDR` or `HOST:PORT:ADDR,ADDR`, as in curl.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolve {
+    /// In normal form, as in a [`Url`].
+    pub host: Box<str>,
+    /// The port of the host. The addresses do not apply to other ports.
+    pub port: u16,
+    /// At least one, in the order in which they are tried.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl FromStr for Resolve {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |problem: &str| {
+            BadValue::new(
+                format!("{text:?}: {problem}"),
+                "write HOST:PORT:ADDR, as in example.com:443:192.0.2.7 or example.com:443:[2001:db8::1]",
+            )
+        };
+        let (host, rest) = text.split_once(':').ok_or_else(|| bad("the port is missing"))?;
+        let (port, addresses) = rest.split_once(':').ok_or_else(|| bad("the address is missing"))?;
+        let url = Url::parse(&format!("http://{host}/")).map_err(|_| bad("this is not a host name"))?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(|| bad("this is not a port"))?;
+        let addresses = addresses
+            .split(',')
+            .map(|address| address.trim_start_matches('[').trim_end_matches(']').parse().ok())
+            .collect::<Option<Vec<IpAddr>>>()
+            .ok_or_else(|| bad("this is not an IP address"))?;
+        Ok(Self { host: url.host().into(), port, addresses })
+    }
+}
+
+impl fmt::Display for Resolve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:", self.host, self.port)?;
+        for (index, address) in self.addresses.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            match address {
+                IpAddr::V4(v4) => write!(f, "{comma}{v4}")?,
+                IpAddr::V6(v6) => write!(f, "{comma}[{v6}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Defines an enum for a setting with a fixed set of values.
+macro_rules! words {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// All values.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+            /// The names of the values, in the order of `ALL`.
+            pub const WORDS: &'static [&'static str] = &[$($text,)*];
+
+            /// The name of the value.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadValue;
+
+            fn from_str(text: &str) -> Result<Self, BadValue> {
+                const FORM: &str = concat!("write one of:", $(" ", $text,)*);
+                match text {
+                    $($text => Ok(Self::$variant),)*
+                    _ => Err(BadValue::new(format!("{text:?} is not known"), FORM)),
+                }
+            }
+        }
+
+        as_text!($name);
+    )*};
+}
+
+words! {
+    /// How fast requests are sent to one host.
+    #[derive(Default)]
+    Pace {
+        /// One connection. After each response, a pause of 1 s, or of five times the response time if that is longer.
+        Gentle = "gentle",
+        /// As many connections as the host serves without becoming slower. The number is found by experiment.
+        #[default]
+        Steady = "steady",
+        /// All allowed connections at once.
+        Full = "full",
+    }
+
+    /// Which version of HTTP is used.
+    #[derive(Default)]
+    HttpVersion {
+        /// HTTP/2 if TLS negotiates it, otherwise HTTP/1.1.
+        #[default]
+        Auto = "auto",
+        /// HTTP/1.1 only.
+        Http1 = "1.1",
+        /// HTTP/2 without fallback. Over http, it starts with prior knowledge (RFC 9113, 3.3).
+        Http2 = "2",
+    }
+
+    /// Whether robots.txt is obeyed.
+    #[derive(Default)]
+    RobotsPolicy {
+        /// Pages that robots.txt disallows are not fetched.
+        #[default]
+        Obey = "obey",
+        /// Pages are fetched whatever robots.txt says.
+        Ignore = "ignore",
+    }
+
+    /// Whether the crawl avoids endless sites.
+    #[derive(Default)]
+    TrapPolicy {
+        /// Budgets limit what is fetched from endless structures.
+        #[default]
+        Avoid = "avoid",
+        /// There are no such budgets.
+        Ignore = "ignore",
+    }
+
+    /// An optional part of page records and of the link graph, as set by `--with`.
+    With {
+        /// The response headers.
+        Headers = "headers",
+        /// The links that were found.
+        Links = "links",
+        /// The texts of links: in the link graph, and in records that list links.
+        Anchors = "anchors",
+    }
+
+    /// The engine: how the crawler waits for sockets.
+    #[derive(Default)]
+    EngineName {
+        /// Coroutines on the tokio runtime.
+        #[default]
+        Tokio = "tokio",
+        /// Coroutines on an executor of the crawler.
+        Coroutines = "coroutines",
+        /// An event loop that calls a function for each event of a socket.
+        Callbacks = "callbacks",
+        /// One thread per fetch in flight, with blocking sockets.
+        Threads = "threads",
+        /// io_uring; Linux only.
+        Uring = "uring",
+    }
+}
+
+words! {
+    /// How the records of an archive are compressed.
+    #[derive(Default)]
+    WarcCompression {
+        /// Gzip, which every reader of archives supports.
+        #[default]
+        Gzip = "gzip",
+        /// Zstandard, which is smaller and faster, and which fewer programs read.
+        Zstd = "zstd",
+    }
+
+    /// Which hosts resources of pages are fetched from.
+    #[derive(Default)]
+    AssetsScope {
+        /// The hosts of the roots.
+        Host = "host",
+        /// All hosts of the registrable domains of the roots.
+        Domain = "domain",
+        /// All hosts.
+        #[default]
+        Any = "any",
+    }
+}
+
+words! {
+    /// How far from the roots links are followed.
+    #[derive(Default)]
+    ScopeKind {
+        /// The roots only.
+        Page = "page",
+        /// URLs below a root's directory.
+        Prefix = "prefix",
+        /// The same host name, with or without `www.`, on any port and scheme.
+        #[default]
+        Host = "host",
+        /// The same registrable domain.
+        Domain = "domain",
+        /// Everything.
+        Any = "any",
+    }
+}

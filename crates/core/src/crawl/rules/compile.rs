@@ -1,0 +1,446 @@
+//! Compiles [`Config`] to [`Rules`], and checks the settings. Settings that name files, such as certificates and cookies,
+//! are checked where the files are read.
+
+use std::sync::Arc;
+
+use hashbrown::{HashMap, HashSet};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::base::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
+use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, RuleValues, Rules, Sitemaps};
+use crate::base::budget::Budget;
+use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
+use crate::http::conn::Limits;
+use crate::http::proxy::Proxies;
+use crate::page::reader::BodyRules;
+use crate::page::robots::product_token;
+use crate::page::scope::{Scope, pattern_fault};
+
+/// The default of `--per-host` with pace `steady`.
+const DEFAULT_PER_HOST: usize = 6;
+/// Limit on the bodies in memory, in bytes, unless `--max-memory` allows less.
+pub(crate) const MAX_HELD_BODIES: u64 = 256 << 20;
+/// The limit of the memory budget without `--max-memory`.
+const UNLIMITED_BUDGET: u64 = 1 << 40;
+
+/// Memory of the process that does not grow: code, stacks, buffers of fixed size.
+const FIXED_MEMORY: u64 = 10 << 20;
+
+/// The default of `--per-ip`.
+const DEFAULT_PER_IP: usize = 12;
+/// The largest `--concurrency`. Sums of such numbers do not overflow, and a machine has fewer ports than this.
+const MAX_CONCURRENCY: usize = 2_000_000;
+/// The largest `--per-host`: slots have 16-bit numbers.
+const MAX_PER_HOST: usize = u16::MAX as usize;
+/// The least value of `--max-head`. Legitimate response heads can be this large.
+const MIN_HEAD: u64 = 512;
+/// The least value of `--max-url`. A shorter limit would reject nearly all URLs.
+const MIN_URL: usize = 16;
+/// The least value of `--max-memory`. The state of a single host needs this much memory.
+const MIN_MEMORY: u64 = 32 << 10;
+
+/// The memory budget. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
+/// does not grow. But the budget is at least half of the limit.
+fn memory_budget(max_memory: Option<u64>) -> Arc<Budget> {
+    let usable = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
+    let limit = max_memory.map_or(UNLIMITED_BUDGET, usable);
+    Budget::with_response_limit(limit, MAX_HELD_BODIES.min(limit))
+}
+
+impl Config {
+    /// Checks and compiles every setting, without input from files, environment variables and the program.
+    pub fn compile(&self, fingerprint_key: u64) -> Result<Rules, ConfigError> {
+        let environment = Environment { fingerprint_key, ..Environment::default() };
+        self.compile_in(environment, ProgramSettings::default())
+    }
+
+    /// Checks and compiles every setting.
+    pub fn compile_in(&self, environment: Environment, program: ProgramSettings) -> Result<Rules, ConfigError> {
+        self.check_paths()?;
+        let scope_kind = self.scope;
+        let (concurrency, per_host, per_ip) = self.widths()?;
+        self.check_limits()?;
+        for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
+            for pattern in patterns {
+                check_pattern(key, pattern)?;
+            }
+        }
+
+        let roots = self.compile_roots()?;
+        let scope = self.compile_scope(&roots, scope_kind)?;
+        let user_agent = self.compile_user_agent()?;
+        let agent_token = product_token(&user_agent).into();
+        let mut headers = self.header.clone();
+        headers.extend(self.user.as_ref().map(|user| HeaderLine::authorization(user.basic())));
+        // There may be very many roots, so their origins are stored only if they are needed.
+        let has_secrets = !headers.is_empty() || self.cert.is_some();
+        // Only the preferred URL of a root counts: a password for https must not be sent over the http fallback.
+        let named_roots = program.named_roots.as_deref().unwrap_or(&roots);
+        let preferred = named_roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
+        let root_origins = preferred.map(Url::origin).collect();
+        let root_hosts = named_roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
+        let resolve_hosts = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
+        let mut named_hosts = HashSet::new();
+        // With `allow_private` the set is not needed.
+        for (host, port) in root_hosts.chain(resolve_hosts).filter(|_| !self.allow_private) {
+            named_hosts.get_or_insert_with(&HostPort(host, port), |_| (host.into(), port));
+        }
+
+        let roots = program.roots.unwrap_or(roots);
+        Ok(Rules(RuleValues {
+            guesses: guesses(&roots),
+            roots,
+            scope_kind,
+            scope,
+            max_pages: self.max_pages,
+            max_bytes: self.max_bytes.map(|size| size.0),
+            max_disk: self.max_disk.map(|size| size.0),
+            max_time: self.max_time.map(|span| span.0),
+            sitemaps: self.sitemaps()?,
+            assets: self.assets,
+            strip_params: self.strip_params()?,
+            follow_nofollow: self.follow_nofollow,
+            traps: self.traps,
+            trap_budget: self.trap_budget,
+            max_pages_per_host: self.max_pages_per_host,
+            pace: self.pace,
+            concurrency,
+            per_host,
+            per_ip,
+            given_widths: (self.per_host, self.per_ip),
+            delay: self.delay.0,
+            rate: self.rate.map(|rate| rate.per_second),
+            max_crawl_delay: self.max_crawl_delay.0,
+            timeout: self.timeout.0,
+            connect_timeout: self.connect_timeout.0,
+            idle_timeout: self.idle_timeout.0,
+            min_rate: self.min_rate.0,
+            max_tries: self.max_tries,
+            retry_wait: self.retry_wait.0,
+            max_redirects: self.max_redirects,
+            max_size: self.max_size.0,
+            max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
+            max_url: self.max_url,
+            max_links: self.max_links,
+            user_agent,
+            agent_token,
+            headers,
+            root_origins,
+            cookies: (!self.no_cookies).then_some(environment.cookies),
+            auth: self.compile_auth()?,
+            http: self.http,
+            can_multiplex: self.engine != EngineName::Threads,
+            proxies: match environment.proxies {
+                Some(proxies) => proxies,
+                // Without environment variables.
+                None => Proxies::new(self.proxy.as_deref(), |_| None)?,
+            },
+            resolve: self.resolve.clone(),
+            dns: self.dns,
+            robots: self.robots,
+            allow_private: self.allow_private,
+            named_hosts,
+            with_headers: self.with.contains(&super::With::Headers),
+            with_links: self.with.contains(&super::With::Links),
+            with_anchors: self.with.contains(&super::With::Anchors),
+            head_first: program.head_first,
+            keep_wire: program.keep_wire,
+            link_filter: program.link_filter,
+            request_hook: program.request_hook,
+            response_hook: program.response_hook,
+            bodies: BodyRules { delivered: program.delivered_bodies, reader: environment.reader },
+            archive: self.warc,
+            archive_compression: self.warc_compression,
+            archive_size: crate::crawl::warc::MAX_FILE_SIZE,
+            archive_segments: program.archive_segments,
+            max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
+            drain_time: self.drain_time.0,
+            log_skips: self.log_skips,
+            report_skips: program.report_skips,
+            limits: self.compile_limits(),
+            insecure: self.insecure,
+            tls: environment.tls,
+            budget: memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory)),
+            lease: program.lease,
+            fingerprint_key: environment.fingerprint_key,
+        }))
+    }
+
+    /// Checks that all paths can be stored with the settings.
+    fn check_paths(&self) -> Result<(), ConfigError> {
+        let paths = [
+            ("out", &self.out),
+            ("cookies", &self.cookies),
+            ("ca-cert", &self.ca_cert),
+            ("cert", &self.cert),
+            ("key", &self.key),
+            ("jsonl", &self.jsonl),
+            ("extract-file", &self.extract_file),
+        ];
+        paths.into_iter().try_for_each(|(key, path)| ConfigError::check_path(key, path.as_deref()))
+    }
+
+    fn compile_limits(&self) -> Arc<Limits> {
+        Arc::new(Limits {
+            max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
+            max_body: self.max_size.0,
+            max_wire: self.max_size.0,
+            idle: self.idle_timeout.0,
+            connect: self.connect_timeout.0,
+            total: self.timeout.0,
+            min_rate: u32::try_from(self.min_rate.0).unwrap_or(u32::MAX),
+            ..Limits::default()
+        })
+    }
+
+    fn compile_scope(&self, roots: &[Root], scope_kind: ScopeKind) -> Result<Scope, ConfigError> {
+        let urls: Vec<Url> = roots.iter().flat_map(|root| root.candidates.iter().cloned()).collect();
+        Scope::new(&urls, scope_kind, &self.include, &self.exclude, self.depth, self.max_url)
+            .map(|scope| {
+                scope
+                    .with_assets(self.assets.then_some(self.assets_scope), &urls)
+                    .avoiding_traps(self.traps == TrapPolicy::Avoid)
+            })
+            .map_err(|bad| ConfigError::new("include or exclude", bad.pattern, bad.reason))
+    }
+
+    fn sitemaps(&self) -> Result<Sitemaps, ConfigError> {
+        match (self.sitemap, self.no_sitemap) {
+            (true, true) => Err(ConfigError::new("sitemap", true, "contradicts no-sitemap; give one of them")),
+            (true, false) => Ok(Sitemaps::NamedAndDefault),
+            (false, true) => Ok(Sitemaps::None),
+            (false, false) => Ok(Sitemaps::Named),
+        }
+    }
+
+    /// Limits on requests in flight: over all hosts, per host, and per address.
+    fn widths(&self) -> Result<(usize, usize, Option<usize>), ConfigError> {
+        if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
+            let problem = format!("write a whole number from 1 to {MAX_CONCURRENCY}");
+            return Err(ConfigError::new("concurrency", self.concurrency, problem));
+        }
+        if self.per_host == Some(0) {
+            return Err(ConfigError::new("per-host", 0, "write a whole number from 1 on"));
+        }
+        let (per_host, per_ip) = widths(self.pace, self.concurrency, (self.per_host, self.per_ip));
+        Ok((self.concurrency, per_host, per_ip))
+    }
+
+    fn check_limits(&self) -> Result<(), ConfigError> {
+        let spans = [
+            ("timeout", self.timeout),
+            ("connect-timeout", self.connect_timeout),
+            ("idle-timeout", self.idle_timeout),
+            // If it is not set, any valid value will do.
+            ("max-time", self.max_time.unwrap_or(Span::from_secs(1))),
+        ];
+        for (key, span) in spans {
+            if span.0.is_zero() {
+                return Err(ConfigError::new(key, span, "zero is not allowed; write a duration such as 500ms, 30s or 5m"));
+            }
+        }
+        for (key, size, least) in [("max-size", self.max_size, 1), ("max-head", self.max_head, MIN_HEAD)] {
+            if size.0 < least {
+                let problem = format!("write a size from {} on, such as 64K or 10M", Size(least));
+                return Err(ConfigError::new(key, size, problem));
+            }
+        }
+        if self.max_tries == 0 {
+            return Err(ConfigError::new("max-tries", 0, "write a whole number from 1 on (1 means no second try)"));
+        }
+        let counts = [
+            ("max-pages", self.max_pages),
+            ("max-pages-per-host", self.max_pages_per_host),
+            ("trap-budget", Some(self.trap_budget.into())),
+        ];
+        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == Some(0)) {
+            return Err(ConfigError::new(key, 0, "write a whole number from 1 on"));
+        }
+        if let Some(size) = self.max_memory.filter(|size| size.0 < MIN_MEMORY) {
+            let problem = format!("too little for any crawl; write a size from {} on, such as 1G", Size(MIN_MEMORY));
+            return Err(ConfigError::new("max-memory", size, problem));
+        }
+        if self.max_bytes == Some(Size(0)) {
+            return Err(ConfigError::new("max-bytes", 0, "write a size such as 500K, 10M or 1G"));
+        }
+        if !(MIN_URL..=url::MAX_URL_LEN).contains(&self.max_url) {
+            return Err(ConfigError::new(
+                "max-url",
+                self.max_url,
+                format!("write a number from {MIN_URL} to {}", url::MAX_URL_LEN),
+            ));
+        }
+        if self.cert.is_some() != self.key.is_some() {
+            let (key, path) = if self.cert.is_some() { ("cert", &self.cert) } else { ("key", &self.key) };
+            let value = path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+            return Err(ConfigError::new(key, value, "cert and key go together: give both files"));
+        }
+        Ok(())
+    }
+
+    fn strip_params(&self) -> Result<StripParams, ConfigError> {
+        for name in &self.strip_param {
+            if name.is_empty() || name.contains(['=', '&', '?', '#']) {
+                return Err(ConfigError::new("strip-param", name, "write the name of one parameter, such as utm_source"));
+            }
+            if name.starts_with('@') && !StripParams::GROUPS.contains(&name.as_str()) {
+                let problem = format!("this group is unknown; the groups are {}", StripParams::GROUPS.join(", "));
+                return Err(ConfigError::new("strip-param", name, problem));
+            }
+        }
+        Ok(StripParams::new(&self.strip_param))
+    }
+
+    /// The `User-Agent` header.
+    fn compile_user_agent(&self) -> Result<Box<str>, ConfigError> {
+        for (key, text) in [("user-agent", &self.user_agent), ("contact", &self.contact)] {
+            let Some(text) = text else { continue };
+            if text.trim().is_empty() || text.chars().any(|c| !c.is_ascii() || c.is_ascii_control()) {
+                return Err(ConfigError::new(
+                    key,
+                    text,
+                    "write plain ASCII text, such as mybot/1.0 or mailto:me@example.com",
+                ));
+            }
+        }
+        if let Some(agent) = self.user_agent.as_ref().filter(|agent| product_token(agent).is_empty()) {
+            let problem = "a robots.txt could not name it; begin with a product name, such as mybot/1.0";
+            return Err(ConfigError::new("user-agent", agent, problem));
+        }
+        Ok(match (&self.user_agent, &self.contact) {
+            (Some(agent), None) => agent.as_str().into(),
+            (Some(agent), Some(contact)) => format!("{agent} (+{contact})").into(),
+            (None, contact) => {
+                let contact = contact.as_deref().unwrap_or(env!("CARGO_PKG_REPOSITORY"));
+                format!("argiope/{} (+{contact})", env!("CARGO_PKG_VERSION")).into()
+            }
+        })
+    }
+
+    /// The `Authorization` headers for single origins.
+    fn compile_auth(&self) -> Result<HashMap<Origin, HeaderLine>, ConfigError> {
+        let mut all = HashMap::new();
+        for login in &self.auth {
+            let bad = |problem: &str| ConfigError::new("auth", &login.origin, problem.to_owned());
+            let url = Url::parse(&login.origin).map_err(|_| bad("write an origin such as https://example.com"))?;
+            if url.target() != "/" || login.origin.contains('@') {
+                return Err(bad("an origin has only a scheme, a host and a port"));
+            }
+            let value = match (&login.user, &login.bearer) {
+                (Some(user), None) => user.basic(),
+                (None, Some(bearer)) => bearer.authorization(),
+                _ => return Err(bad("give either user = \"NAME:PASSWORD\" or bearer = \"TOKEN\"")),
+            };
+            if all.insert(url.origin(), HeaderLine::authorization(value)).is_some() {
+                return Err(bad("this origin is given twice"));
+            }
+        }
+        Ok(all)
+    }
+
+    fn compile_roots(&self) -> Result<Vec<Root>, ConfigError> {
+        let roots = Root::parse_all(&self.roots, self.max_url)?;
+        if roots.is_empty() {
+            return Err(ConfigError::new("roots", "", "give at least one URL to begin with, such as https://example.com/"));
+        }
+        Ok(roots)
+    }
+}
+
+impl Root {
+    /// Parses roots. A root whose preferred URL was given before is left out.
+    pub fn parse_all(texts: &[String], max_url: usize) -> Result<Vec<Self>, ConfigError> {
+        let mut roots: Vec<Self> = Vec::with_capacity(texts.len());
+        let mut known = HashSet::new();
+        for text in texts {
+            let root = Self::parse(text, max_url)?;
+            if root.candidates.first().is_some_and(|first| known.insert(first.clone())) {
+                roots.push(root);
+            }
+        }
+        Ok(roots)
+    }
+
+    /// Parses a root, with or without a scheme: `https://example.com/docs`, `example.com`, `localhost:8080`.
+    pub fn parse(text: &str, max_url: usize) -> Result<Self, ConfigError> {
+        const FORM: &str = "write an http or https URL such as https://example.com/, or a host name";
+        let bad = |problem: &str| ConfigError::new("roots", without_user_info(text), format!("{problem}; {FORM}"));
+        let trimmed = text.trim();
+        let candidates: Vec<Result<Url, BadUrl>> = if has_scheme(trimmed) {
+            vec![Url::parse(trimmed)]
+        } else {
+            let rest = trimmed.strip_prefix("//").unwrap_or(trimmed);
+            if rest.is_empty() || rest.starts_with(['/', '?', '#', '.']) {
+                return Err(bad("the host is missing"));
+            }
+            vec![Url::parse(&format!("https://{rest}")), Url::parse(&format!("http://{rest}"))]
+        };
+        let candidates = candidates
+            .into_iter()
+            .collect::<Result<Vec<Url>, BadUrl>>()
+            .map_err(|problem| bad(&problem.to_string()))?;
+        if candidates.iter().any(|url| url.as_str().len() > max_url) {
+            return Err(bad(&format!("longer than max-url ({max_url})")));
+        }
+        let authority =
+            trimmed.split("://").last().unwrap_or(trimmed).split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.contains('@') {
+            // Parsing would drop the password silently, and the crawl would not be logged in.
+            let problem = "a name or password inside a URL is not used; give it with --user";
+            let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
+            return Err(ConfigError::new("roots", stripped, problem));
+        }
+        Ok(Self { candidates, requests: Vec::new() })
+    }
+}
+
+/// Whether the text has a scheme. In `example.com:8080` and `localhost:8080/x`, the colon precedes a port.
+fn has_scheme(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let is_name = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let port = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let is_port = !port.is_empty() && port.chars().all(|c| c.is_ascii_digit());
+    is_name && !is_port
+}
+
+/// Computes [`RuleValues::guesses`].
+fn guesses(roots: &[Root]) -> HashSet<u64> {
+    let several = roots.iter().filter(|root| root.candidates.len() > 1);
+    several.filter_map(|root| root.candidates.first()).map(|url| xxh3_64(url.as_str().as_bytes())).collect()
+}
+
+fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
+    match regex::Regex::new(pattern) {
+        Ok(_) => Ok(()),
+        Err(regex::Error::CompiledTooBig(_)) => Err(ConfigError::new(key, pattern, "this pattern is too large")),
+        Err(error) => {
+            let reason = pattern_fault(&error);
+            let problem = format!("not a regular expression: {reason}; write one such as '/docs/' or '\\.pdf$'");
+            Err(ConfigError::new(key, pattern, problem))
+        }
+    }
+}
+
+/// The limits on requests in flight to one host and to one address, for this pace. `per_host` and `per_ip` are the
+/// values that the user gave.
+pub(super) fn widths(
+    pace: Pace,
+    concurrency: usize,
+    (per_host, per_ip): (Option<usize>, Option<usize>),
+) -> (usize, Option<usize>) {
+    let per_host = match pace {
+        Pace::Gentle => 1,
+        Pace::Steady => per_host.unwrap_or(DEFAULT_PER_HOST),
+        Pace::Full => per_host.unwrap_or(concurrency),
+    };
+    let per_host = per_host.min(concurrency).min(MAX_PER_HOST);
+    let per_ip = match per_ip {
+        Some(0) => None,
+        Some(limit) => Some(limit),
+        // The limit of an address is at least that of a host.
+        None => Some(DEFAULT_PER_IP.max(per_host)),
+    };
+    (per_host, per_ip)
+}

@@ -1,0 +1,391 @@
+//! The settings: [`Config`] as the user wrote them, [`Rules`] checked and compiled.
+//!
+//! Invariant: `Rules` exist only if every setting is valid, so no other code needs to check a setting. They are compiled
+//! once from everything that decides about a crawl: the settings ([`Config`]), the machine ([`Environment`]) and the
+//! program that runs the crawl ([`ProgramSettings`]). All threads share them.
+//!
+//! The compiler enforces this. Other modules read the fields of [`RuleValues`] through `Deref`, and cannot assign to
+//! them, because `Rules` does not implement `DerefMut`. Only this module can construct or change `Rules`. The alternatives
+//! need more text or enforce less: some 60 getters, or `Arc<Rules>` with public fields, which `Arc::get_mut` can change.
+
+mod compile;
+#[deny(missing_docs)]
+mod config;
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::{Equivalent, HashMap, HashSet};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::base::budget::Budget;
+use crate::base::link::Link;
+use crate::base::url::{Origin, StripParams, Url};
+use crate::crawl::hooks::{RequestHook, ResponseHook};
+use crate::crawl::lease::Lease;
+use crate::http::conn::{Limits, TlsSource};
+use crate::http::cookies::CookieJar;
+use crate::http::proxy::Proxies;
+use crate::page::follow::{FollowRules, LinkFilter};
+use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
+use crate::page::scope::Scope;
+
+pub use crate::base::value::{
+    AssetsScope, BadValue, Bearer, ConfigError, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate,
+    Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
+};
+#[cfg(test)]
+pub(crate) use compile::MAX_HELD_BODIES;
+pub use config::Config;
+
+/// The configuration, compiled once. Its values are read as fields: see [`RuleValues`]. They cannot be assigned to:
+///
+/// ```compile_fail,E0594
+/// # let config = argiope_core::crawl::rules::Config { roots: vec!["example.com".into()], ..Default::default() };
+/// let mut rules = config.compile(0).unwrap();
+/// rules.max_pages = Some(100);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Rules(RuleValues);
+
+/// The values of [`Rules`]. They are only read.
+#[derive(Clone, Debug)]
+pub struct RuleValues {
+    // Where
+    pub roots: Vec<Root>,
+    /// Hashes of the https candidates of roots without a scheme. A set, because there may be very many roots.
+    pub guesses: HashSet<u64>,
+
+    // Scope
+    pub scope_kind: ScopeKind,
+    pub scope: Scope,
+    /// Decides about links that are in scope.
+    pub link_filter: Option<Arc<dyn LinkFilter>>,
+    /// Called before a request is sent.
+    pub request_hook: Option<Arc<dyn RequestHook>>,
+    /// Called with the head of a response.
+    pub response_hook: Option<Arc<dyn ResponseHook>>,
+    pub max_pages: Option<u64>,
+    /// Limit on received bytes. No fetch starts once it is reached.
+    pub max_bytes: Option<u64>,
+    /// Limit on the size of the crawl directory in bytes. The crawl ends before it is exceeded.
+    pub max_disk: Option<u64>,
+    pub max_time: Option<Duration>,
+    pub sitemaps: Sitemaps,
+    /// Whether the resources that pages need for display are fetched.
+    pub assets: bool,
+    /// Parameters that are removed from the URLs in pages and sitemaps.
+    pub strip_params: StripParams,
+    pub follow_nofollow: bool,
+    /// Whether budgets limit what the crawl fetches from endless sites.
+    pub traps: TrapPolicy,
+    /// The number from which these budgets are computed: see [`crate::crawl::schedule::trap`].
+    pub trap_budget: u32,
+    /// Limit on the links to one host that enter the frontier.
+    pub max_pages_per_host: Option<u64>,
+
+    // Pace
+    pub pace: Pace,
+    /// Limit on requests in flight, over all hosts. At least 1.
+    pub concurrency: usize,
+    /// Limit on requests in flight to one host name: at least 1, at most `concurrency`.
+    pub per_host: usize,
+    /// Limit on requests in flight to one IP address; `None` is unlimited.
+    pub per_ip: Option<usize>,
+    /// `--per-host` and `--per-ip` as the user gave them. Together with the pace, they determine the two limits above.
+    given_widths: (Option<usize>, Option<usize>),
+    /// Minimum time between the starts of two requests to a host.
+    pub delay: Duration,
+    /// Limit on pages a second, over all hosts.
+    pub rate: Option<f64>,
+    /// A longer Crawl-delay is shortened to this.
+    pub max_crawl_delay: Duration,
+
+    // Fetch
+    /// Limit on the time of a whole fetch.
+    pub timeout: Duration,
+    /// Limit on the time of the DNS lookup, of connecting and of the TLS handshake, each.
+    pub connect_timeout: Duration,
+    /// Limit on the time without any received byte.
+    pub idle_timeout: Duration,
+    /// Least rate of a body in bytes a second, over any window of `idle_timeout`.
+    pub min_rate: u64,
+    /// Limit on the attempts at a URL. At least 1.
+    pub max_tries: u8,
+    /// Wait after the first failure. It doubles with each further one.
+    pub retry_wait: Duration,
+    pub max_redirects: u8,
+    /// Limit on the bytes of a decoded body.
+    pub max_size: u64,
+    /// Limit on the bytes of a response head.
+    pub max_head: usize,
+    /// Limit on the bytes of a URL.
+    pub max_url: usize,
+    /// Limit on the links of a page.
+    pub max_links: usize,
+    pub user_agent: Box<str>,
+    /// The product token of the user agent, which robots.txt rules refer to.
+    pub agent_token: Arc<str>,
+    /// Headers for the origins of the roots only: see [`Rules::headers_for`].
+    headers: Vec<HeaderLine>,
+    /// The origins of the roots. Empty if there are neither headers nor a client certificate.
+    root_origins: HashSet<Origin>,
+    /// `Authorization` headers for single origins.
+    auth: HashMap<Origin, HeaderLine>,
+    /// The cookies that the crawl starts with; `None` if cookies are disabled.
+    pub cookies: Option<CookieJar>,
+    /// The proxies for requests.
+    pub proxies: Proxies,
+    pub http: HttpVersion,
+    /// Whether the engine can run several jobs on one connection.
+    pub can_multiplex: bool,
+    /// Addresses that `--resolve` gives for host names.
+    pub resolve: Vec<Resolve>,
+    /// The DNS server; `None` for that of the system.
+    pub dns: Option<SocketAddr>,
+
+    // Trust
+    pub robots: RobotsPolicy,
+    /// Whether all hosts may be on a private network.
+    allow_private: bool,
+    /// Hosts and ports that the user named, and that may therefore be on a private network.
+    named_hosts: HashSet<(Box<str>, u16)>,
+
+    // Keep
+    /// Whether records include the response headers.
+    pub with_headers: bool,
+    /// Whether records include the links of the page.
+    pub with_links: bool,
+    /// Whether the texts of links are kept.
+    pub with_anchors: bool,
+    /// Whether pages are requested with HEAD first, and with GET only if HEAD fails. For link checks, which need only the
+    /// status.
+    pub head_first: bool,
+    /// Whether visits contain the exact bytes of request and response.
+    pub keep_wire: bool,
+    /// Which bodies are held, and which reader they are passed to.
+    pub bodies: BodyRules,
+    /// Whether responses are archived.
+    pub archive: bool,
+    /// How archives are compressed.
+    pub archive_compression: WarcCompression,
+    /// No record is added to an archive file of this size or more.
+    pub archive_size: u64,
+    /// Whether the archive is stored as the segments of a fleet. The store writes the `warcinfo` record of each segment,
+    /// and identical payloads are not deduplicated.
+    pub archive_segments: bool,
+    /// Limit on the memory of the process in bytes.
+    pub max_memory: Option<u64>,
+    /// How long an interrupted crawl waits for requests in flight.
+    pub drain_time: Duration,
+    /// Whether a record is written for each skipped link.
+    pub log_skips: bool,
+    /// Whether visits list skipped links even without records for them.
+    pub report_skips: bool,
+
+    /// Limits of a connection on sizes and times.
+    pub limits: Arc<Limits>,
+    /// Whether certificates are not verified. Records say so then.
+    pub insecure: bool,
+    /// The certificates that TLS trusts.
+    pub tls: TlsSource,
+    /// The memory budget.
+    pub budget: Arc<Budget>,
+    /// The right to start requests.
+    pub lease: Lease,
+
+    /// The secret random key for fingerprints and for the identifiers of archive records. A crawl with a directory or
+    /// in a fleet uses the key that is stored there.
+    pub fingerprint_key: u64,
+}
+
+/// What the caller reads from files and the environment for [`Config::compile_in`]. The core itself reads neither.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// A random number that cannot be predicted: see [`RuleValues::fingerprint_key`].
+    pub fingerprint_key: u64,
+    /// Certificates to trust, and the client certificate.
+    pub tls: TlsSource,
+    /// The cookies that the crawl starts with, unless cookies are disabled.
+    pub cookies: CookieJar,
+    /// Proxies with their addresses resolved; `None` to use the `proxy` setting.
+    pub proxies: Option<Proxies>,
+    /// The memory limit if the settings have none.
+    pub max_memory: Option<u64>,
+    /// Reads the pages, if the settings require content of pages.
+    pub reader: Option<Arc<dyn PageReader>>,
+}
+
+/// What the program that runs the crawl decides, for [`Config::compile_in`]. The user has no settings for it.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramSettings {
+    /// The roots to crawl in place of those of the settings; `None` for those of the settings. The roots of the settings
+    /// still determine the scope, and which hosts get headers and may be on a private network.
+    pub roots: Option<Vec<Root>>,
+    /// The roots that the user of this process has named, if others have chosen those of the settings. Only these get
+    /// headers, logins and client certificates, and only these may be on a private network.
+    pub named_roots: Option<Vec<Root>>,
+    /// See [`RuleValues::link_filter`].
+    pub link_filter: Option<Arc<dyn LinkFilter>>,
+    /// See [`RuleValues::request_hook`].
+    pub request_hook: Option<Arc<dyn RequestHook>>,
+    /// See [`RuleValues::response_hook`].
+    pub response_hook: Option<Arc<dyn ResponseHook>>,
+    /// Bodies that are delivered with visits.
+    pub delivered_bodies: DeliveredBodies,
+    /// See [`RuleValues::head_first`].
+    pub head_first: bool,
+    /// See [`RuleValues::keep_wire`].
+    pub keep_wire: bool,
+    /// See [`RuleValues::report_skips`].
+    pub report_skips: bool,
+    /// See [`RuleValues::archive_segments`].
+    pub archive_segments: bool,
+    /// The right to start requests. The default never expires.
+    pub lease: Lease,
+}
+
+/// A change of the rules while the crawl is running.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RuleChange {
+    /// Another pace, and the limits per host and address that follow from it.
+    Pace(Pace),
+    /// Another limit on pages a second; `None` removes it.
+    Rate(Option<f64>),
+    /// Another limit on requests in flight to one IP address.
+    PerIp(usize),
+}
+
+impl Deref for Rules {
+    type Target = RuleValues;
+
+    #[inline]
+    fn deref(&self) -> &RuleValues {
+        &self.0
+    }
+}
+
+/// A URL to start from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The URLs that it can mean, preferred first: one, or https and http if it has no scheme.
+    pub candidates: Vec<Url>,
+    /// The requests to send to it; empty for one plain GET.
+    pub requests: Vec<Link>,
+}
+
+/// Which sitemaps are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sitemaps {
+    None,
+    /// Sitemaps that robots.txt names.
+    Named,
+    /// Sitemaps that robots.txt names, and `/sitemap.xml`.
+    NamedAndDefault,
+}
+
+impl Rules {
+    /// Whether this is the https candidate of a root without a scheme. The user did not write that URL.
+    pub fn is_guess(&self, url: &str) -> bool {
+        !self.guesses.is_empty() && self.guesses.contains(&xxh3_64(url.as_bytes()))
+    }
+
+    /// The user's headers for this URL. They may contain secrets, so they are sent only to the origins of the roots. An
+    /// `Authorization` header for a single origin replaces the general one.
+    pub fn headers_for(&self, url: &Url) -> Vec<(&str, &str)> {
+        if self.headers.is_empty() && self.auth.is_empty() {
+            return Vec::new();
+        }
+        let origin = url.origin();
+        let own_auth = self.auth.get(&origin);
+        let general = if self.root_origins.contains(&origin) { self.headers.as_slice() } else { &[] };
+        let is_kept = |line: &&HeaderLine| own_auth.is_none() || !line.name.eq_ignore_ascii_case("authorization");
+        general.iter().filter(is_kept).chain(own_auth).map(|line| (&*line.name, &*line.value)).collect()
+    }
+
+    /// What decides about the links of a page.
+    pub fn follow_rules(&self) -> FollowRules<'_> {
+        FollowRules {
+            scope: &self.scope,
+            link_filter: self.link_filter.as_deref(),
+            strip_params: &self.strip_params,
+            follow_nofollow: self.follow_nofollow,
+            assets: self.assets,
+            list_skipped: self.log_skips || self.report_skips,
+            max_redirects: self.max_redirects,
+            max_url: self.max_url,
+            fingerprint_key: self.fingerprint_key,
+        }
+    }
+
+    /// Whether the client certificate is sent to this origin. It is sent only to the origins of the roots.
+    pub fn sends_client_certificate_to(&self, url: &Url) -> bool {
+        self.root_origins.contains(&url.origin())
+    }
+
+    /// The addresses that `--resolve` gives for this host and port. As in curl, they do not apply to other ports of the
+    /// host.
+    pub fn given_addresses(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
+        let host = host.trim_end_matches('.');
+        let mut entries = self.resolve.iter().filter(|entry| entry.port == port);
+        let found = entries.find(|entry| entry.host.trim_end_matches('.').eq_ignore_ascii_case(host));
+        found.map(|entry| &*entry.addresses)
+    }
+
+    /// These rules with the fingerprint key of a crawl directory or fleet, which is known only once that is open. The
+    /// frontier then uses the fingerprints that the workers compute.
+    #[must_use]
+    pub fn with_fingerprint_key(mut self, fingerprint_key: u64) -> Self {
+        self.0.fingerprint_key = fingerprint_key;
+        self
+    }
+
+    /// These rules with the time that is left of `--max-time`, for a process that joins a running crawl.
+    #[must_use]
+    pub fn with_time_left(mut self, left: Duration) -> Self {
+        self.0.max_time = Some(left);
+        self
+    }
+
+    /// Applies a change that the user or the fleet makes while the crawl is running. If the rules are shared, this
+    /// replaces the caller's `Arc`, and the other owners keep the rules without the change.
+    pub(crate) fn steer(self: &mut Arc<Self>, change: RuleChange) {
+        let values = &mut Arc::make_mut(self).0;
+        match change {
+            RuleChange::Pace(pace) => {
+                values.pace = pace;
+                (values.per_host, values.per_ip) = compile::widths(pace, values.concurrency, values.given_widths);
+            }
+            RuleChange::Rate(rate) => values.rate = rate,
+            RuleChange::PerIp(limit) => values.per_ip = Some(limit),
+        }
+    }
+
+    /// These rules with changes that only tests make.
+    #[cfg(test)]
+    pub(crate) fn edited(mut self, edit: impl FnOnce(&mut RuleValues)) -> Self {
+        edit(&mut self.0);
+        self
+    }
+
+    /// Whether this host and port may be on a private network.
+    pub fn allows_private(&self, host: &str, port: u16) -> bool {
+        self.allow_private || self.named_hosts.contains(&HostPort(host, port))
+    }
+}
+
+/// A borrowed host and port, to look up an owned one.
+#[derive(Hash)]
+struct HostPort<'a>(&'a str, u16);
+
+impl Equivalent<(Box<str>, u16)> for HostPort<'_> {
+    fn equivalent(&self, (host, port): &(Box<str>, u16)) -> bool {
+        *self.0 == **host && self.1 == *port
+    }
+}
+
+#[cfg(test)]
+mod tests;

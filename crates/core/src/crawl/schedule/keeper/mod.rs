@@ -1,0 +1,670 @@
+//! [`Keeper`]: owns the frontier and the workbench, applies the limits, and decides what the crawl does next.
+//!
+//! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
+//! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and requests the next action ([`Keeper::next`]).
+//!
+//! Invariants:
+//!
+//! - Every link that enters the frontier is settled exactly once, or is queued for the next run when a limit or
+//!   the user ends the crawl.
+//! - The crawl is over when no link is queued in the frontier, waiting on the workbench or in flight, or when a limit or
+//!   the user ends it. The links are counted; no timer is involved.
+//! - `--max-pages` is never exceeded.
+
+mod activation;
+mod admission;
+mod cookies;
+mod edges;
+mod head;
+mod hook;
+mod persistence;
+mod recrawl;
+mod site_files;
+mod steering;
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regex::RegexSet;
+
+use activation::WaitingLanes;
+use head::HeadAnswers;
+
+pub use crate::crawl::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
+
+use crate::base::budget::MemoryPart;
+use crate::base::job::LaneId;
+use crate::base::job::{Job, Purpose};
+use crate::base::link::ALREADY_SENT;
+use crate::base::link::{Link, LinkKind};
+use crate::base::link_list::LinkList;
+use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::base::time::Time;
+use crate::base::time::WallClock;
+use crate::base::url::Url;
+use crate::crawl::record;
+use crate::crawl::record::carried;
+use crate::crawl::rules::{RobotsPolicy, Root, Rules, Sitemaps};
+use crate::crawl::schedule::carryover::Progress;
+use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, FrontierNews, StoreError};
+use crate::crawl::schedule::redirects::RedirectGraph;
+use crate::crawl::schedule::retry::{self, RetryVerdict};
+use crate::crawl::schedule::trap::Traps;
+use crate::crawl::schedule::workbench::{self, Next, Workbench};
+use crate::crawl::visit::{SiteFile, Visit};
+use crate::crawl::warc::ArchiveLayout;
+use crate::http::cookies::CookieJar;
+use crate::http::retry_after::wait_until;
+use crate::page::robots::Robots;
+
+pub use crate::crawl::warc::ArchiveChunk;
+
+/// How many robots.txt files are loaded before the driver gets control again.
+const MAX_RECALLS: usize = 256;
+/// The keeper interrupts long work (loads of robots.txt files, removal of excluded links), so that the driver can
+/// handle signals and deadlines. The work continues after this time.
+const RESUME_AFTER: Duration = Duration::from_millis(1);
+/// Cookies may use `--max-memory` divided by this.
+const COOKIE_MEMORY_DIVISOR: u64 = 16;
+/// How many links are added to the frontier in one call.
+const PUT_PORTION: usize = 1_024;
+/// Nesting limit of sitemap indexes.
+pub(crate) const MAX_SITEMAP_DEPTH: u32 = 2;
+
+/// Decides what the crawl does next.
+pub struct Keeper<F> {
+    frontier: F,
+    bench: Workbench,
+    rules: Arc<Rules>,
+    /// Converts the crawl's time to wall-clock time.
+    clock: WallClock,
+    /// The position of the next response in the archive, if there is an archive.
+    archive_layout: Option<ArchiveLayout>,
+    /// Budgets against crawler traps.
+    traps: Traps,
+    /// The cookies that hosts set; `None` if cookies are disabled.
+    jar: Option<CookieJar>,
+    /// Recent redirects, to recognise loops.
+    redirects: RedirectGraph,
+    /// Used with `head_first` only.
+    head_answers: HeadAnswers,
+    /// Settled visits with their records, to be written.
+    settled: Vec<Settled>,
+    /// For roots without a scheme: the http URL to try if https cannot be had ([`Failure::allows_plain_http`]).
+    fallbacks: HashMap<Url, Url>,
+    /// Lanes that are being handed over to another process.
+    leaving: HashSet<LaneId>,
+    /// Lanes with queued links that are not on the workbench.
+    waiting: WaitingLanes,
+    /// Counts over all runs.
+    progress: Progress,
+    /// Pages fetched by earlier runs.
+    pages_before: u64,
+    /// When the previous run ended, in milliseconds since the Unix epoch; zero if there was none.
+    previous_end: i64,
+    /// `--max-time`: requests in flight at this time are abandoned.
+    deadline: Time,
+    /// Why the keeper hands out no more work; `None` while it still does.
+    ended: Option<End>,
+    /// Patterns that the user excluded while the crawl was running.
+    excludes: Option<RegexSet>,
+    /// Whether memory has no room for further host names.
+    is_full_of_hosts: bool,
+    /// Limit on the number of links in one lane of the workbench. It limits memory, because each link holds the body of
+    /// its request. `None` until the first large request.
+    max_lane_links: Option<usize>,
+    /// Whether the crawl waits for links of the library's user when no work is left.
+    is_open: bool,
+    /// Whether each settled page sets `is_open`, because the user of the library may respond to the page with links.
+    reopens_after_pages: bool,
+}
+
+/// A settled visit and its record.
+#[derive(Debug)]
+pub struct Settled {
+    pub visit: Box<Visit>,
+    /// The record with its line feed. With `log_skips`, one record per skipped link follows.
+    pub line: Vec<u8>,
+    /// The bytes for the archive that the record refers to.
+    pub archive: Option<ArchiveChunk>,
+    /// The comparison with the previous round, in a recrawl.
+    pub change: Option<Comparison>,
+}
+
+impl Settled {
+    /// Whether this is a robots.txt. It is not a link of the frontier, so the frontier does not have its record.
+    pub fn is_robots_txt(&self) -> bool {
+        matches!(self.visit.purpose, Purpose::Robots(_))
+    }
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Order {
+    Fetch(Job),
+    /// Look up the addresses of this host name, and call [`Keeper::resolved`].
+    Resolve(LaneId, Arc<str>),
+    /// Wait until this time or until the next event.
+    Wait(Time),
+    /// The crawl is over.
+    Done(End),
+}
+
+/// Why a crawl ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// No work is left.
+    Finished,
+    /// `--max-pages`.
+    MaxPages,
+    /// `--max-bytes`.
+    MaxBytes,
+    /// `--max-time`.
+    MaxTime,
+    /// `--max-disk`.
+    MaxDisk,
+    /// `--max-memory`: only deferred links are left, and memory has no room for their hosts.
+    MaxMemory,
+    /// A user stopped it with `argiope ctl` or in the dashboard.
+    Stopped,
+    /// A signal ended it, or the process crashed.
+    Interrupted,
+}
+
+impl End {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::MaxPages => "max_pages",
+            Self::MaxBytes => "max_bytes",
+            Self::MaxTime => "max_time",
+            Self::MaxDisk => "max_disk",
+            Self::MaxMemory => "max_memory",
+            Self::Stopped => "stopped",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        let limits = [Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::MaxDisk, Self::MaxMemory];
+        let all = [Self::Finished, Self::Stopped, Self::Interrupted].into_iter().chain(limits);
+        all.into_iter().find(|end| end.as_str() == name)
+    }
+}
+
+impl<F: Frontier> Keeper<F> {
+    pub fn new(frontier: F, rules: Arc<Rules>, clock: WallClock) -> Self {
+        Self {
+            frontier,
+            bench: Workbench::new(Arc::clone(&rules)),
+            archive_layout: rules.archive.then(|| ArchiveLayout::new(&rules)),
+            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            traps: Traps::new(&rules),
+            jar: rules.cookies.clone().map(|mut jar| {
+                if let Some(limit) = rules.max_memory {
+                    jar.set_capacity(usize::try_from(limit / COOKIE_MEMORY_DIVISOR).unwrap_or(usize::MAX));
+                }
+                jar
+            }),
+            redirects: RedirectGraph::default(),
+            head_answers: HeadAnswers::default(),
+            rules,
+            clock,
+            settled: Vec::new(),
+            fallbacks: HashMap::new(),
+            leaving: HashSet::new(),
+            waiting: WaitingLanes::default(),
+            progress: Progress::default(),
+            previous_end: 0,
+            pages_before: 0,
+            ended: None,
+            excludes: None,
+            is_full_of_hosts: false,
+            max_lane_links: None,
+            is_open: false,
+            reopens_after_pages: false,
+        }
+    }
+
+    /// Adds the roots of the rules, and resumes the work that the frontier already holds.
+    pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
+        self.recall_progress()?;
+        self.stop_at_max_bytes();
+        self.recall_steering(now);
+        self.recall_traps()?;
+        let rules = Arc::clone(&self.rules);
+        let first_candidates = || rules.roots.iter().filter_map(|root| root.candidates.first());
+        if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::NamedAndDefault {
+            // Without robots.txt files, no sitemap is known by name. This adds `/sitemap.xml` of each root's origin.
+            for url in first_candidates() {
+                self.put_sitemaps(&url.origin(), &Robots::default(), now)?;
+            }
+        }
+        for lane in self.frontier.lanes_with_work() {
+            self.announce_lane(lane, now);
+        }
+        // A root without a scheme has two candidates: https, then http.
+        for [first, second] in rules.roots.iter().filter_map(|root| root.candidates.first_chunk()) {
+            self.fallbacks.insert(first.clone(), second.clone());
+        }
+        // In portions: the list of roots may be long.
+        let plain_url = |root: &Root| root.candidates.first().filter(|_| root.requests.is_empty()).cloned();
+        let plain_link = |root: &Root| plain_url(root).map(|url| Link::root(url, rules.max_redirects));
+        let mut links = rules
+            .roots
+            .iter()
+            .flat_map(|root| plain_link(root).into_iter().chain(root.requests.iter().cloned()))
+            .peekable();
+        while links.peek().is_some() {
+            self.put(links.by_ref().take(PUT_PORTION).collect(), now)?;
+        }
+        Ok(())
+    }
+
+    /// Adds links to the frontier. Returns how many were new.
+    pub fn put(&mut self, links: Vec<Link>, now: Time) -> Result<usize, StoreError> {
+        self.put_all(&links, now).map(|new| new.into_iter().filter(|new| *new).count())
+    }
+
+    /// Resumes the archive of an earlier run. `outputs` are the files of the crawl directory and their lengths.
+    pub fn resume_archive<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
+        if let Some(archive_layout) = &mut self.archive_layout {
+            archive_layout.resume(outputs);
+        }
+    }
+
+    /// The file of the archive that this visit begins when it is settled; `None` if it begins none.
+    pub fn next_archive_file(&self, visit: &Visit) -> Option<String> {
+        let (layout, exchange) = self.archive_layout.as_ref().zip(visit.for_keeper.archive())?;
+        layout.next_file(exchange)
+    }
+
+    /// Lets the user of the library add links in response to pages: every settled page keeps the crawl open, and
+    /// [`Keeper::set_open`] closes it when the user has processed all pages.
+    pub fn keep_open_after_pages(&mut self) {
+        self.reopens_after_pages = true;
+        self.is_open = true;
+    }
+
+    /// Sets whether the crawl waits for links of the library's user when no work is left.
+    pub fn set_open(&mut self, is_open: bool) {
+        self.is_open = is_open;
+    }
+
+    /// The answer to [`Order::Resolve`]: addresses and their time to live.
+    pub fn resolved(&mut self, lane: LaneId, answer: Result<(Vec<IpAddr>, Duration), Failure>, now: Time) {
+        self.bench.resolved(lane, answer, now);
+    }
+
+    /// Applies the result of a fetch: retries the link or settles it.
+    pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        // The host sent a date that only the local clock can convert to a wait: see `RetryAfter::Until`.
+        if let Some(retry_at) = visit.for_keeper.retry_at.take() {
+            visit.for_keeper.retry_after = Some(wait_until(retry_at, self.clock.at(now).as_second()));
+        }
+        if let Some((lane, _)) = visit.for_keeper.slot {
+            let previous_backoff = self.bench.backs_off_until(lane);
+            self.bench.finish(&visit, now);
+            self.note_backoff(lane, previous_backoff, now)?;
+        }
+        self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
+        self.stop_at_max_bytes();
+        let is_head_first = self.rules.head_first && visit.purpose == Purpose::Page;
+        if is_head_first {
+            self.head_answers.note(&visit);
+        }
+        // Some sites set a cookie and redirect to the same URL. The URL is fetched again, now with the cookie.
+        let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
+            visit.link.redirects -= 1;
+            RetryVerdict::After(Duration::ZERO)
+        } else if is_head_first && visit.link.tries == 1 && !self.head_answers.is_final(&visit) {
+            retry::judge_head(&visit, self.rules.max_tries, self.rules.retry_wait)
+        } else {
+            retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
+        };
+        if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.for_keeper.slot, verdict) {
+            self.frontier.note_retried_bytes(visit.facts.bytes_wire);
+            let Visit { link, purpose, .. } = *visit;
+            if self.ended.is_none() && !self.leaving.contains(&lane) {
+                self.bench.retry(lane, link, purpose, now + wait, now);
+            } else if !matches!(purpose, Purpose::Robots(_)) {
+                self.frontier.give_back(reset_tries(link))?;
+            }
+            return Ok(());
+        }
+        let site_file = visit.for_keeper.site_file.take().map(|site_file| *site_file);
+        match (&visit.purpose, site_file) {
+            (Purpose::Page, _) => self.mark_loop(&mut visit),
+            (Purpose::Robots(_), Some(SiteFile::Robots(bytes))) => {
+                self.read_robots(&visit, &bytes, now)?;
+                // Keep the file: `argiope robots` shows it.
+                visit.for_keeper.site_file = Some(Box::new(SiteFile::Robots(bytes)));
+            }
+            (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
+            (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _memory_charge))) => {
+                self.read_sitemap(&visit, &sitemap, now)?;
+                let mut list = LinkList::default();
+                // `foreign` are entries of other sites. They are not followed, but they are links of the sitemap.
+                let pages = sitemap.entries.iter().map(|entry| &entry.url).chain(&sitemap.foreign);
+                let files = sitemap.children.iter().map(|child| &child.url);
+                let all =
+                    pages.map(|url| (url, LinkKind::Sitemap)).chain(files.map(|url| (url, LinkKind::SitemapFile)));
+                // The last argument: no entry of a sitemap is `nofollow`.
+                all.for_each(|(url, kind)| list.push(url.as_str(), kind, false));
+                let list = Box::new(list);
+                visit.findings.all_links = self.rules.with_links.then(|| list.clone());
+                visit.for_keeper.edges = Some(list);
+                if sitemap.cut {
+                    let cause = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
+                    visit.facts.truncated.get_or_insert(cause);
+                }
+                if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
+                    // No part of the sitemap was usable.
+                    (visit.facts.outcome, visit.facts.truncated) = (Outcome::Failed, None);
+                }
+                if let (Some(fault), None) = (sitemap.fault, &visit.facts.error) {
+                    let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
+                    visit.facts.error = Some(Failure::new(kind, fault));
+                }
+            }
+            (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
+        }
+        self.settle(visit, now)
+    }
+
+    /// Adds an error to a redirect that closes a loop. Its outcome stays `Redirect`.
+    fn mark_loop(&mut self, visit: &mut Visit) {
+        if let (Outcome::Redirect, None, Some(target)) =
+            (visit.facts.outcome, &visit.facts.error, &visit.facts.redirect)
+        {
+            let key = self.rules.fingerprint_key;
+            let identity = visit.link.request_identity(key);
+            // The identity of a GET without a body is zero. So the target of a redirect has the same fingerprint when
+            // it is the source of the next redirect.
+            let (from, to) = (visit.link.url.as_ref().fingerprint(key) ^ identity, target.as_ref().fingerprint(key));
+            if self.redirects.add(from, to) {
+                let message = format!("the redirect to {target} closes a loop");
+                visit.facts.error = Some(Failure::new(ErrorKind::RedirectLoop, message));
+            }
+        }
+    }
+
+    /// Fetches a robots.txt at the user's request; no page waits for it. [`Keeper::take_settled`] returns its visit.
+    pub fn ask_robots(&mut self, url: Url, now: Time) -> Result<(), StoreError> {
+        let lane = self.frontier.lane_of(url.host())?;
+        let purpose = Purpose::Robots(Box::new(url.origin()));
+        let mut link = Link::root(url, workbench::ROBOTS_REDIRECTS);
+        link.kind = LinkKind::Other;
+        self.bench.add_site_file(lane, link, purpose, now);
+        Ok(())
+    }
+
+    /// What to do next.
+    pub fn next(&mut self, now: Time) -> Result<Order, StoreError> {
+        if now >= self.deadline {
+            self.stop(End::MaxTime);
+        }
+        self.apply_news(now)?;
+        let mut loads = 0;
+        loop {
+            self.refill_lanes(now)?;
+            self.activate_lanes(now)?;
+            match self.bench.next(now) {
+                Next::Fetch(mut job) => {
+                    if self.rules.archive {
+                        job.extras_mut().wall = self.clock;
+                    }
+                    self.make_conditional(&mut job)?;
+                    self.add_cookies(&mut job, now);
+                    match self.check_before_send(&mut job) {
+                        None => return Ok(Order::Fetch(job)),
+                        Some(failure) => {
+                            self.bench.return_page(&job);
+                            self.finished(Box::new(Visit::unsent(job, failure, now)), now)?;
+                        }
+                    }
+                }
+                Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
+                Next::Settle(visit) => self.finished(visit, now)?,
+                Next::Recall(lane, origin) => {
+                    self.recall_robots(lane, &origin, now)?;
+                    // Each load reads a file; signals and deadlines must be handled in between.
+                    loads += 1;
+                    if loads >= MAX_RECALLS {
+                        return Ok(Order::Wait((now + RESUME_AFTER).min(self.deadline)));
+                    }
+                }
+                // No lane of the workbench can start a request: add a waiting lane.
+                Next::Wait(_) if self.activate_lanes(now)? => {}
+                Next::Wait(until) => {
+                    let until = until.min(self.waiting.due());
+                    return Ok(match self.end_reason(now) {
+                        Some(end) => {
+                            self.stop(end);
+                            self.give_back()?;
+                            Order::Done(end)
+                        }
+                        // Excluded links are removed from the queues in portions: continue soon.
+                        None if self.bench.awaits_refill() => Order::Wait((now + RESUME_AFTER).min(self.deadline)),
+                        None => Order::Wait(until.min(self.deadline)),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes the visits settled since the last call, in order of completion.
+    pub fn take_settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// Stops handing out work. Requests in flight may finish.
+    pub fn stop(&mut self, end: End) {
+        self.ended.get_or_insert(end);
+        self.bench.drain();
+    }
+
+    /// Stops the crawl when it has received `--max-bytes`.
+    fn stop_at_max_bytes(&mut self) {
+        if self.rules.max_bytes.is_some_and(|limit| self.progress.bytes >= limit) {
+            self.stop(End::MaxBytes);
+        }
+    }
+
+    /// Why the crawl ended, if it no longer hands out work.
+    pub fn ended(&self) -> Option<End> {
+        self.ended
+    }
+
+    pub fn frontier(&self) -> &F {
+        &self.frontier
+    }
+
+    pub fn frontier_mut(&mut self) -> &mut F {
+        &mut self.frontier
+    }
+
+    pub fn bench(&self) -> &Workbench {
+        &self.bench
+    }
+
+    pub fn bench_mut(&mut self) -> &mut Workbench {
+        &mut self.bench
+    }
+
+    /// Reports the keeper's memory use to the budget. The memory of the frontier is reported elsewhere.
+    pub fn report_memory(&self) {
+        let budget = &self.rules.budget;
+        let jar = self.jar.as_ref().map_or(0, CookieJar::bytes);
+        let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + self.request_bytes();
+        budget.set(MemoryPart::Lanes, lanes as u64);
+        budget.set(MemoryPart::Robots, self.bench.robots_bytes() as u64);
+        budget.set(MemoryPart::Cookies, jar as u64);
+    }
+
+    /// Sets whether memory has no room for further hosts. Meanwhile links to unknown hosts are deferred, because the
+    /// names of lanes cannot be moved to disk. If the frontier cannot defer links, they are skipped.
+    pub fn set_full_of_hosts(&mut self, is_full: bool) {
+        self.is_full_of_hosts = is_full;
+    }
+
+    /// Number of links that are known and not settled, including those in flight.
+    pub fn unfinished(&self) -> u64 {
+        let counts = self.frontier.counts();
+        counts.queued + counts.leased
+    }
+
+    /// Why the crawl is over; `None` if it continues.
+    fn end_reason(&self, now: Time) -> Option<End> {
+        if self.unfinished() == 0 && self.bench.link_count() == 0 {
+            // Every link is settled, so the crawl is finished, even if a limit was reached too. An open crawl waits for
+            // links of the library's user, unless it was ended.
+            return if self.is_open { self.ended } else { Some(End::Finished) };
+        }
+        let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
+        if are_only_deferred_left && self.bench.link_count() == 0 {
+            return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
+        }
+        if self.bench.in_flight() > 0 && now < self.deadline {
+            return None;
+        }
+        self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
+    }
+
+    /// Returns leased links that are not in flight to their queues.
+    fn give_back(&mut self) -> Result<(), StoreError> {
+        for link in self.bench.take_back() {
+            self.frontier.give_back(reset_tries(link))?;
+        }
+        Ok(())
+    }
+
+    /// Applies the changes that other processes made to the frontier.
+    fn apply_news(&mut self, now: Time) -> Result<(), StoreError> {
+        for news in self.frontier.news()? {
+            match news {
+                FrontierNews::Work(lane) => {
+                    self.leaving.remove(&lane);
+                    self.announce_lane(lane, now);
+                }
+                FrontierNews::TakenOver(lane) => {
+                    self.leaving.remove(&lane);
+                    self.announce_lane(lane, now);
+                    if !self.bench.holds(lane) {
+                        self.activate(lane, now)?;
+                    }
+                    // Assume that the previous owner sent a request just now.
+                    self.bench.keep_initial_delay(lane, Duration::ZERO, now);
+                }
+                FrontierNews::Leaving(lane) => {
+                    // Lanes that left earlier and have no request in flight are not needed any more.
+                    self.leaving.retain(|lane| self.bench.lane(*lane).is_some_and(|lane| lane.in_flight() > 0));
+                    self.leaving.insert(lane);
+                    for link in self.bench.withdraw(lane, now) {
+                        self.frontier.give_back(reset_tries(link))?;
+                    }
+                }
+                FrontierNews::MaxPages => self.stop(End::MaxPages),
+                FrontierNews::MaxBytes => self.stop(End::MaxBytes),
+                FrontierNews::Hold(is_held) => self.bench.hold_for_share(is_held),
+                FrontierNews::Rate(rate) => self.bench.set_rate(Some(rate), now),
+                FrontierNews::PerIp(limit) => self.bench.limit_addresses(limit),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves links from the frontier to the lanes that need more.
+    fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
+        for lane in self.bench.take_refills() {
+            let links = self.take_for_workbench(lane)?;
+            let backlog = self.frontier.queued_in(lane);
+            self.bench.add_links(lane, links, backlog, now);
+        }
+        Ok(())
+    }
+
+    /// Settles a visit: adds its links to the frontier, writes its record, and settles its link.
+    fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        for lane in self.admit(&mut visit)? {
+            self.announce_lane(lane, now);
+        }
+        self.progress.pages += u64::from(visit.is_fetched_page());
+        let is_unreached = visit.facts.error.as_ref().is_some_and(Failure::concerns_host);
+        self.progress.unreached += u64::from(is_unreached && !matches!(visit.purpose, Purpose::Robots(_)));
+        if visit.link.kind == LinkKind::Root
+            && visit.facts.outcome == Outcome::Failed
+            && visit.facts.error.as_ref().is_some_and(Failure::allows_plain_http)
+            && let Some(second) = self.fallbacks.remove(&visit.link.url)
+        {
+            self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
+        }
+        // After a 304 response, `previous_record` is the page's record of the previous round.
+        let (change, previous_record) = self.compare(&mut visit)?;
+        self.keep_edges(&mut visit)?;
+        let exchange = visit.for_keeper.archive.take();
+        let (place, mut archive) = self
+            .archive_layout
+            .as_mut()
+            .zip(exchange)
+            .map(|(layout, exchange)| {
+                layout.place(*exchange, previous_record.as_deref().and_then(carried::archived_body))
+            })
+            .unzip();
+        if let (Some(place), Some(chunk)) = (&place, &mut archive) {
+            self.frontier.keep_archive(place, chunk);
+        }
+        let mut line = Vec::with_capacity(512);
+        record::encode(&visit, self.clock, self.rules.fingerprint_key, place.as_ref(), &mut line);
+        // The record of a 304 response repeats the facts about the page.
+        if let Some(previous_record) = previous_record {
+            carried::add_missing_fields(&mut line, &previous_record);
+        }
+        if !matches!(visit.purpose, Purpose::Robots(_)) {
+            let record = line.strip_suffix(b"\n").unwrap_or(&line);
+            let final_outcome = FinalOutcome {
+                outcome: visit.facts.outcome,
+                status: visit.facts.status,
+                record,
+                is_fetched_page: visit.is_fetched_page(),
+            };
+            self.frontier.settle(&visit.link, final_outcome)?;
+        }
+        for (url, reason) in visit.findings.skipped.iter().filter(|_| self.rules.log_skips) {
+            record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
+        }
+        // The user of the library may add links in response to the page.
+        self.is_open |= self.reopens_after_pages && visit.is_page();
+        self.settled.push(Settled { visit, line, archive, change });
+        self.release_hosts(now)
+    }
+
+    /// Adds links from the user, from a sitemap, or to hosts that had to wait for a trap budget. Returns for each link
+    /// whether it was new.
+    fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
+        let mut new = Vec::with_capacity(links.len());
+        self.limit_for_large_requests(links);
+        // The frontier takes ownership; in portions, because the list of roots may be long.
+        for portion in links.chunks(PUT_PORTION) {
+            let put = self.frontier.put(portion.to_vec())?;
+            for link in portion.iter().zip(&put.new).filter(|(_, new)| **new).map(|(link, _)| link) {
+                self.traps.admit_uncharged(link.url.host());
+            }
+            for lane in &put.lanes {
+                self.announce_lane(*lane, now);
+            }
+            new.extend(put.new);
+        }
+        Ok(new)
+    }
+}
+
+/// Resets the tries of a link that goes back to its queue, so that the run that takes it next counts it towards
+/// `--max-pages`. A link keeps [`ALREADY_SENT`] if its request must not be sent twice.
+fn reset_tries(link: Link) -> Link {
+    let tries = if link.tries == ALREADY_SENT && !link.is_repeatable() { ALREADY_SENT } else { 0 };
+    Link { tries, ..link }
+}

@@ -1,0 +1,212 @@
+//! Changes to a running crawl: pause, pace, rate and excludes. Also decides which queued links may still be fetched,
+//! and how many of them a lane holds.
+//!
+//! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not
+//! stored.
+
+use super::Keeper;
+use crate::base::job::LaneId;
+use crate::base::link::{Link, LinkKind};
+use crate::base::outcome::Outcome;
+use crate::base::time::Time;
+use crate::crawl::control::{Control, ControlVerdict};
+use crate::crawl::record;
+use crate::crawl::schedule::carryover::Steering;
+use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, StoreError};
+use crate::crawl::schedule::keeper::End;
+use crate::page::scope::{self, ScopeRule, ScopeVerdict};
+
+/// Limit on patterns that are excluded while a crawl is running: every URL is matched against all of them.
+const MAX_EXCLUDES: usize = 1_000;
+/// How many links of a queue are skipped before other work continues.
+const MAX_SKIPPED_PER_CALL: usize = 4_096;
+/// A request of this size, in bytes, is large. Then lanes hold fewer links.
+const LARGE_REQUEST: usize = 64 << 10;
+/// Maximum bytes of the requests of a lane, unless a single request is larger.
+const MAX_LANE_REQUEST_BYTES: usize = 4 << 20;
+
+impl<F: Frontier> Keeper<F> {
+    /// Applies a command of the user.
+    pub fn control(&mut self, control: &Control, now: Time) -> Result<ControlVerdict, StoreError> {
+        match control {
+            Control::Pause => self.bench.set_paused(true),
+            Control::Resume => self.bench.set_paused(false),
+            Control::Stop => self.stop(End::Stopped),
+            Control::Pace { pace } => {
+                self.progress.steering.pace = Some((self.rules.pace, *pace));
+                self.bench.set_pace(*pace, now);
+            }
+            Control::Rate { rate } => {
+                let rate = rate.map(|rate| rate.per_second);
+                self.progress.steering.rate = Some((self.rules.rate, rate));
+                self.bench.set_rate(rate, now);
+            }
+            Control::Exclude { .. } | Control::ExcludeHost { .. } => {
+                let pattern = control.exclude_pattern().unwrap_or_default();
+                return self.exclude(pattern, now);
+            }
+        }
+        Ok(ControlVerdict::Done)
+    }
+
+    /// The changes made while the crawl was running, in this run and earlier ones.
+    pub fn steering(&self) -> &Steering {
+        &self.progress.steering
+    }
+
+    /// Excludes a pattern, and removes the matching links from the workbench.
+    fn exclude(&mut self, pattern: String, now: Time) -> Result<ControlVerdict, StoreError> {
+        let excludes = &self.progress.steering.excludes;
+        if excludes.contains(&pattern) {
+            return Ok(ControlVerdict::Done);
+        }
+        if excludes.len() >= MAX_EXCLUDES {
+            return Ok(ControlVerdict::Refused(format!("{MAX_EXCLUDES} patterns are excluded already")));
+        }
+        let mut all = excludes.clone();
+        all.push(pattern);
+        match scope::compile_patterns(&all) {
+            Ok(compiled) => self.excludes = compiled,
+            Err(bad) => return Ok(ControlVerdict::Refused(bad.to_string())),
+        }
+        self.progress.steering.excludes = all;
+        let excludes = self.excludes.clone();
+        let is_excluded = |link: &Link| excludes.as_ref().is_some_and(|set| scope::matches(set, link.url.as_str()));
+        for link in self.bench.remove(is_excluded, now) {
+            self.skip(&link, ScopeRule::Exclude.as_str())?;
+        }
+        Ok(ControlVerdict::Done)
+    }
+
+    /// Drops the sitemap files of a site whose budget for them is spent. Those on the workbench are dropped now, those
+    /// in the frontier when they are taken.
+    pub(super) fn drop_sitemaps(&mut self, host: &str, now: Time) -> Result<(), StoreError> {
+        let site = scope::domain_key(host);
+        let is_of_site = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
+        for link in self.bench.remove(is_of_site, now) {
+            let rule = self.traps.drop_sitemap(link.url.as_ref());
+            self.skip(&link, rule.as_str())?;
+        }
+        Ok(())
+    }
+
+    /// The rule by which a queued link must not be fetched any more; `None` if it may be fetched.
+    fn skip_rule(&mut self, link: &Link) -> Option<&'static str> {
+        if self.is_excluded(link.url.as_str()) {
+            return Some(ScopeRule::Exclude.as_str());
+        }
+        if self.progress.scope_changed
+            && let ScopeVerdict::Reject(rule) = self.rules.scope.judge(link.url.as_ref(), link.depth, link.kind)
+        {
+            return Some(rule.as_str());
+        }
+        let is_spent = link.kind == LinkKind::SitemapFile && self.traps.is_sitemap_spent(link.url.host());
+        is_spent.then(|| self.traps.drop_sitemap(link.url.as_ref()).as_str())
+    }
+
+    /// Applies the changes of earlier runs. If the command line has another value than when the change was made, the
+    /// command line wins.
+    pub(super) fn recall_steering(&mut self, now: Time) {
+        let steering = self.progress.steering.clone();
+        if let Some((given, pace)) = steering.pace {
+            if given == self.rules.pace {
+                self.bench.set_pace(pace, now);
+            } else {
+                self.progress.steering.pace = None;
+            }
+        }
+        if let Some((given, rate)) = steering.rate {
+            if given == self.rules.rate {
+                self.bench.set_rate(rate, now);
+            } else {
+                self.progress.steering.rate = None;
+            }
+        }
+        // The patterns were checked when they were added.
+        self.excludes = scope::compile_patterns(&steering.excludes).unwrap_or_default();
+    }
+
+    /// Whether the user excluded a URL while the crawl was running.
+    pub(super) fn is_excluded(&self, url: &str) -> bool {
+        self.excludes.as_ref().is_some_and(|set| scope::matches(set, url))
+    }
+
+    /// Leases links of a lane. Links that must not be fetched any more (see [`Self::skip_rule`]) are settled without a
+    /// fetch, and are not returned.
+    pub(super) fn take_included(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
+        let mut links = self.frontier.take(lane, max_links)?;
+        let mut skipped = 0;
+        loop {
+            // Without excludes and a changed scope, only sitemaps need a check.
+            let is_not_sitemap = |link: &Link| link.kind != LinkKind::SitemapFile;
+            if self.excludes.is_none() && !self.progress.scope_changed && links.iter().all(is_not_sitemap) {
+                return Ok(links);
+            }
+            let taken = links.len();
+            let mut included = Vec::with_capacity(taken);
+            for link in links {
+                match self.skip_rule(&link) {
+                    None => included.push(link),
+                    Some(rule) => {
+                        self.skip(&link, rule)?;
+                        skipped += 1;
+                    }
+                }
+            }
+            if !included.is_empty() || taken < max_links || skipped >= MAX_SKIPPED_PER_CALL {
+                return Ok(included);
+            }
+            links = self.frontier.take(lane, max_links)?;
+        }
+    }
+
+    /// Leases links for a lane: a batch, or fewer if requests are large.
+    pub(super) fn take_for_workbench(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
+        let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
+        let mut max_links = self.bench.lane_batch();
+        if let Some(limit) = self.max_lane_links {
+            // At least one link, so that the lane continues.
+            max_links = max_links.min(limit.saturating_sub(queued)).max(usize::from(queued == 0));
+        }
+        if max_links == 0 {
+            return Ok(Vec::new());
+        }
+        let mut links = self.take_included(lane, max_links)?;
+        self.limit_for_large_requests(&links);
+        // The first large requests of a resumed crawl are found only now.
+        if let Some(limit) = self.max_lane_links.filter(|&limit| links.len() > limit) {
+            for link in links.split_off(limit).into_iter().rev() {
+                self.frontier.put_back(link)?;
+            }
+        }
+        Ok(links)
+    }
+
+    /// Limits how many links a lane holds, if one of these requests is large.
+    pub(super) fn limit_for_large_requests(&mut self, links: &[Link]) {
+        let sizes = links.iter().filter_map(|link| Some(link.request.as_ref()?.bytes()));
+        if let Some(largest) = sizes.max().filter(|&bytes| bytes >= LARGE_REQUEST) {
+            let limit = (MAX_LANE_REQUEST_BYTES / largest).max(1);
+            self.max_lane_links = Some(self.max_lane_links.map_or(limit, |max_links| max_links.min(limit)));
+        }
+    }
+
+    /// Heap bytes of the requests that lanes hold, if some are large.
+    pub(super) fn request_bytes(&self) -> usize {
+        if self.max_lane_links.is_none() {
+            return 0;
+        }
+        let links = self.bench.lanes().flat_map(|(_, lane)| &lane.queue);
+        links.filter_map(|link| Some(link.request.as_ref()?.bytes())).sum()
+    }
+
+    /// Settles a link without fetching it. Its record has the rule, for `explain`.
+    fn skip(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
+        let mut line = Vec::new();
+        let via = link.via.as_ref().map_or("", |via| via.as_str());
+        record::encode_skip(link.url.as_str(), rule, via, &mut line);
+        let record = line.strip_suffix(b"\n").unwrap_or(&line);
+        self.frontier
+            .settle(link, FinalOutcome { outcome: Outcome::Refused, status: None, record, is_fetched_page: false })
+    }
+}

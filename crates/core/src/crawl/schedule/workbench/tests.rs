@@ -1,0 +1,623 @@
+//! Tests of the workbench, one event at a time. Properties of whole crawls are tested in `testkit`, in virtual time.
+
+use super::*;
+use crate::base::link::LinkKind;
+use crate::base::url::Url;
+use crate::crawl::rules::{Config, Pace, Rate, RobotsPolicy};
+use crate::crawl::schedule::lane::{Flight, LanePace, LoadSignal};
+
+fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
+    let mut config = Config {
+        roots: vec!["http://h0.example/".into()],
+        robots: RobotsPolicy::Ignore,
+        pace: Pace::Full,
+        per_host: Some(2),
+        ..Config::default()
+    };
+    edit(&mut config);
+    Workbench::new(Arc::new(config.compile(0).expect("valid settings")))
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_micros(millis * 1_000)
+}
+
+fn link(address: &str) -> Link {
+    let url = Url::parse(address).expect("an address");
+    Link { url, via: None, depth: 1, redirects: 5, tries: 0, kind: LinkKind::Anchor, request: None }
+}
+
+/// Adds lane 0 with this number of links, and resolves its name.
+fn stock(bench: &mut Workbench, count: u32) {
+    stock_all(bench, &[(count, &["93.184.216.1"])]);
+}
+
+/// Adds lanes with these numbers of links, and resolves their names to these addresses.
+fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
+    for (number, (count, _)) in (0..).zip(lanes) {
+        let (id, name) = (LaneId(number), format!("h{number}.example"));
+        bench.set_backlog(id, &name, 0, at(0));
+        bench.add_links(id, (0..*count).map(|n| link(&format!("http://{name}/{n}"))).collect(), 0, at(0));
+    }
+    for _ in lanes {
+        assert!(matches!(bench.next(at(0)), Next::Resolve(..)), "the name is resolved first");
+    }
+    for (number, (_, ips)) in (0..).zip(lanes) {
+        let ips = ips.iter().map(|ip| ip.parse().expect("an address")).collect();
+        bench.resolved(LaneId(number), Ok((ips, Duration::from_secs(300))), at(0));
+    }
+}
+
+fn fetch(bench: &mut Workbench, now: Time) -> Option<Job> {
+    match bench.next(now) {
+        Next::Fetch(job) => Some(job),
+        _ => None,
+    }
+}
+
+/// All jobs that can start now.
+fn fetches(bench: &mut Workbench, now: Time) -> Vec<Job> {
+    std::iter::from_fn(|| fetch(bench, now)).collect()
+}
+
+/// Ends a job with this status.
+fn end(bench: &mut Workbench, job: Job, status: u16, now: Time) {
+    let slot = Some((job.lane, job.slot));
+    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
+    visit.for_keeper.slot = slot;
+    visit.facts.status = Some(status);
+    bench.finish(&visit, now);
+}
+
+#[test]
+fn a_lane_uses_all_its_slots_and_not_more() {
+    let mut bench = bench(|_| {});
+    stock(&mut bench, 5);
+    let jobs = fetches(&mut bench, at(0));
+    assert_eq!((jobs.len(), bench.in_flight(), bench.link_count()), (2, 2, 5));
+    assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
+    for job in jobs {
+        end(&mut bench, job, 200, at(10));
+    }
+    assert_eq!(fetches(&mut bench, at(10)).len(), 2);
+}
+
+#[test]
+fn a_ready_lane_backs_off_after_a_503() {
+    let mut bench = bench(|config| config.concurrency = 2);
+    stock(&mut bench, 5);
+    let mut jobs = fetches(&mut bench, at(0));
+    let (one, two) = (jobs.remove(0), jobs.remove(0));
+    // The first response makes the lane ready. Then the host reports overload.
+    end(&mut bench, one, 200, at(10));
+    end(&mut bench, two, 503, at(10));
+    let Next::Wait(until) = bench.next(at(10)) else { panic!("it backs off") };
+    assert_eq!(until, at(1_010));
+}
+
+#[test]
+fn lanes_that_wait_for_an_address_are_woken_one_by_one() {
+    let mut bench = bench(|config| (config.per_ip, config.per_host) = (Some(1), Some(1)));
+    stock_all(&mut bench, &[(1, ["93.184.216.1"].as_slice()); 3]);
+    // Events for lanes that wait must not queue them twice.
+    let mut first = fetches(&mut bench, at(0));
+    assert_eq!(first.len(), 1);
+    for lane in 0..3 {
+        for _ in 0..5 {
+            bench.set_backlog(LaneId(lane), &format!("h{lane}.example"), 0, at(1));
+            assert!(matches!(bench.next(at(1)), Next::Wait(Time::NEVER)));
+        }
+    }
+    let mut seen = vec![first[0].lane];
+    end(&mut bench, first.remove(0), 200, at(2));
+    for moment in 3..5 {
+        let mut jobs = fetches(&mut bench, at(moment));
+        assert_eq!(jobs.len(), 1);
+        seen.push(jobs[0].lane);
+        end(&mut bench, jobs.remove(0), 200, at(moment));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, [LaneId(0), LaneId(1), LaneId(2)]);
+    assert!(bench.queues.is_idle_everywhere());
+}
+
+#[test]
+fn a_slot_that_a_woken_lane_does_not_use_wakes_the_next_lane() {
+    let mut bench = bench(|config| {
+        (config.per_ip, config.per_host, config.delay) = (Some(1), Some(1), "10s".parse().expect("a span"))
+    });
+    stock_all(&mut bench, &[(2, &["93.184.216.1"]), (1, &["93.184.216.1"]), (1, &["93.184.216.1"])]);
+    let mut jobs = fetches(&mut bench, at(0));
+    assert_eq!((jobs.len(), jobs[0].lane), (1, LaneId(0)));
+    end(&mut bench, jobs.remove(0), 200, at(5));
+    // Lane 0 is not due for ten seconds; the others share the address one after the other.
+    let mut jobs = fetches(&mut bench, at(5));
+    assert_eq!(jobs.len(), 1);
+    end(&mut bench, jobs.remove(0), 200, at(6));
+    assert_eq!(fetches(&mut bench, at(6)).len(), 1);
+}
+
+#[test]
+fn a_request_counts_towards_every_address_of_its_host() {
+    let mut bench = bench(|config| (config.per_ip, config.per_host) = (Some(1), Some(1)));
+    let (a, b) = ("93.184.216.1", "93.184.216.2");
+    stock_all(&mut bench, &[(1, &[a, b]), (1, &[b]), (1, &[a])]);
+    let mut jobs = fetches(&mut bench, at(0));
+    assert_eq!((jobs.len(), jobs[0].lane), (1, LaneId(0)));
+    end(&mut bench, jobs.remove(0), 200, at(1));
+    assert_eq!(fetches(&mut bench, at(1)).len(), 2);
+}
+
+#[test]
+fn an_expired_address_still_serves_the_first_job() {
+    let mut bench = bench(|config| config.per_host = Some(1));
+    bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
+    bench.add_links(LaneId(0), vec![link("http://h0.example/1"), link("http://h0.example/2")], 0, at(0));
+    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::ZERO)), at(70));
+    let mut jobs = fetches(&mut bench, at(900));
+    assert_eq!((jobs.len(), jobs[0].dns()), (1, Some(Duration::from_millis(70))));
+    end(&mut bench, jobs.remove(0), 200, at(1_000));
+    assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
+}
+
+/// Adds a lane whose host is not a root, with one link for each of these paths.
+fn add_foreign_lane(bench: &mut Workbench, name: &str, links: &[&str]) -> LaneId {
+    let id = LaneId(7);
+    bench.set_backlog(id, name, 0, at(0));
+    bench.add_links(id, links.iter().map(|path| link(&format!("http://{name}{path}"))).collect(), 0, at(0));
+    id
+}
+
+#[test]
+fn a_job_contains_only_the_addresses_that_were_checked() {
+    let mut bench = bench(|config| config.per_host = Some(1));
+    let id = add_foreign_lane(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
+    let ips = |texts: &[&str]| texts.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
+    // The name resolves to a public address first, then to a public and two private ones, then to a private one.
+    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["93.184.216.1"]), Duration::ZERO)), at(1));
+    let job = fetches(&mut bench, at(1)).remove(0);
+    assert_eq!(*job.addresses, ips(&["93.184.216.1"]));
+    end(&mut bench, job, 200, at(2));
+    assert!(matches!(bench.next(at(2)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["93.184.216.1", "127.0.0.1", "::ffff:10.0.0.1"]), Duration::ZERO)), at(3));
+    let job = fetches(&mut bench, at(3)).remove(0);
+    assert_eq!(*job.addresses, ips(&["93.184.216.1"]), "the connection gets only the allowed addresses");
+    end(&mut bench, job, 200, at(4));
+    assert!(matches!(bench.next(at(4)), Next::Resolve(..)));
+    bench.resolved(id, Ok((ips(&["127.0.0.1"]), Duration::ZERO)), at(5));
+    let Next::Settle(visit) = bench.next(at(5)) else { panic!("refused without a connection") };
+    assert_eq!(
+        (visit.facts.outcome, visit.facts.error.map(|e| e.kind)),
+        (Outcome::Refused, Some(ErrorKind::PrivateAddress))
+    );
+}
+
+#[test]
+fn an_address_given_for_a_port_is_not_used_for_other_ports() {
+    let mut bench = bench(|config| config.resolve = vec!["h7.example:8080:127.0.0.1".parse().expect("a mapping")]);
+    // The port that `--resolve` names: no DNS lookup.
+    let id = add_foreign_lane(&mut bench, "h7.example", &[":8080/1"]);
+    let job = fetches(&mut bench, at(0)).remove(0);
+    assert_eq!(*job.addresses, ["127.0.0.1".parse::<IpAddr>().expect("an address")]);
+    end(&mut bench, job, 200, at(1));
+    // Another port: it is looked up, and the given address does not apply to it.
+    bench.add_links(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
+    assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
+    bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
+    let mut results = Vec::new();
+    loop {
+        match bench.next(at(2)) {
+            Next::Settle(visit) => results.push((visit.link.url.port(), visit.facts.error.map(|failure| failure.kind))),
+            Next::Fetch(job) => results.push((job.link.url.port(), None)),
+            Next::Wait(_) => break,
+            Next::Resolve(..) | Next::Recall(..) => panic!("the name is looked up once"),
+        }
+    }
+    assert_eq!(results, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
+}
+
+#[test]
+fn refused_names_and_ports_cause_no_dns_lookup() {
+    for (name, links, kind) in [
+        ("printer.local", ["/1", "/2"], ErrorKind::PrivateAddress),
+        ("www.example", [":22/", ":25/"], ErrorKind::BlockedPort),
+    ] {
+        let mut bench = bench(|_| {});
+        add_foreign_lane(&mut bench, name, &links);
+        for _ in links {
+            let Next::Settle(visit) = bench.next(at(0)) else { panic!("{name} ends at once") };
+            assert_eq!((visit.facts.outcome, visit.facts.error.map(|e| e.kind)), (Outcome::Refused, Some(kind)));
+        }
+        assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
+    }
+}
+
+#[test]
+fn a_failed_lookup_is_repeated_and_then_given_up() {
+    let mut bench = bench(|config| config.max_tries = 2);
+    bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
+    bench.add_links(LaneId(0), vec![link("http://h0.example/1")], 0, at(0));
+    let failure = || Err(Failure::new(ErrorKind::DnsServfail, "no"));
+    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    bench.resolved(LaneId(0), failure(), at(5));
+    let Next::Wait(until) = bench.next(at(5)) else { panic!("it waits") };
+    assert_eq!(until, at(1_005));
+    assert!(matches!(bench.next(until), Next::Resolve(..)));
+    bench.resolved(LaneId(0), failure(), at(2_000));
+    let Next::Settle(visit) = bench.next(at(2_000)) else { panic!("it is given up") };
+    assert_eq!((visit.facts.outcome, visit.link.tries), (Outcome::Failed, 2));
+    // Later links end at once, and after an hour the name is looked up again.
+    bench.add_links(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
+    assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
+    bench.add_links(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
+    assert!(matches!(bench.next(at(3_700_000)), Next::Resolve(..)));
+    assert_eq!(bench.link_count(), 1);
+}
+
+#[test]
+fn a_host_that_never_responds_is_given_up() {
+    let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
+    stock(&mut bench, 60);
+    let (mut now, mut requested, mut settled) = (at(0), 0, 0);
+    loop {
+        match bench.next(now) {
+            Next::Fetch(job) => {
+                requested += 1;
+                let visit = Visit::failed(job, Failure::new(ErrorKind::ConnectTimeout, "silence"), now, now);
+                bench.finish(&visit, now);
+                settled += 1;
+            }
+            Next::Settle(visit) => {
+                assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::ConnectTimeout));
+                settled += 1;
+            }
+            Next::Wait(until) if until.is_never() => break,
+            Next::Wait(until) => now = until,
+            Next::Resolve(..) | Next::Recall(..) => panic!("name and rules are known"),
+        }
+    }
+    // After ten failures the host is given up. The other links end without a request.
+    assert_eq!((requested, settled, bench.link_count()), (10, 60, 0));
+    assert!(now - Time::ZERO < Duration::from_secs(300));
+}
+
+#[test]
+fn a_host_that_is_always_overloaded_is_given_up() {
+    let mut bench = bench(|config| (config.per_host, config.max_tries) = (Some(1), 1));
+    stock(&mut bench, 60);
+    let (mut now, mut requested, mut ended) = (at(0), 0, 0);
+    loop {
+        match bench.next(now) {
+            Next::Fetch(job) => {
+                requested += 1;
+                end(&mut bench, job, 503, now);
+            }
+            Next::Settle(visit) => {
+                assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
+                assert_eq!(visit.link.tries, 0, "it was not requested");
+                ended += 1;
+            }
+            Next::Wait(until) if until.is_never() => break,
+            Next::Wait(until) => now = until,
+            Next::Resolve(lane, _) => bench.resolved(lane, Ok((vec![[93, 184, 216, 1].into()], Duration::MAX)), now),
+            Next::Recall(..) => panic!("rules are known"),
+        }
+    }
+    // After 40 refusals the host is given up. The other links end without a request.
+    assert_eq!((requested, ended, bench.link_count()), (40, 20, 0));
+    assert!(now - Time::ZERO > Duration::from_secs(30 * 60), "the host is given up late");
+    // After another response the count starts over.
+    let mut pace = LanePace::new(&bench.rules);
+    for moment in 0..100 {
+        let flight = Flight { started: at(2 * moment), in_flight: 1 };
+        pace.ended(LoadSignal::Overload(None), flight, Duration::from_secs(1), at(2 * moment));
+        assert!(!pace.is_given_up());
+        if moment % 30 == 29 {
+            let nothing = Duration::ZERO;
+            let answer = LoadSignal::Answer { first: nothing, whole: nothing, local_wait: nothing, kind: None };
+            pace.ended(answer, flight, Duration::from_secs(1), at(2 * moment));
+        }
+    }
+}
+
+#[test]
+fn the_rate_limits_pages_but_not_robots_txt() {
+    let mut bench = bench(|config| {
+        (config.rate, config.robots) = (Some(Rate { per_second: 2.0 }), RobotsPolicy::Obey);
+    });
+    stock_all(&mut bench, &[(3, &["93.184.216.1"]), (3, &["93.184.216.2"])]);
+    let robots = fetches(&mut bench, at(0));
+    assert_eq!(robots.len(), 2, "both robots.txt at once");
+    for job in robots {
+        let origin = job.link.url.origin();
+        let lane = job.lane;
+        end(&mut bench, job, 404, at(10));
+        bench.robots_known(lane, &origin, robots_rules(Robots::default(), at(10)), at(10));
+    }
+    assert_eq!(fetches(&mut bench, at(10)).len(), 1);
+    let Next::Wait(until) = bench.next(at(10)) else { panic!("too fast") };
+    assert_eq!(until, at(510));
+    assert_eq!(fetches(&mut bench, until).len(), 1);
+}
+
+#[test]
+fn forbidden_links_are_settled_at_once_although_the_lane_waits() {
+    let mut bench = bench(|config| {
+        (config.delay, config.robots) = ("1h".parse().expect("a span"), RobotsPolicy::Obey);
+    });
+    stock(&mut bench, 2);
+    let mut jobs = fetches(&mut bench, at(0));
+    let job = jobs.remove(0);
+    assert!(matches!(job.purpose, Purpose::Robots(_)));
+    let origin = job.link.url.origin();
+    end(&mut bench, job, 200, at(10));
+    let rules = Robots::parse(b"User-agent: *\nDisallow: /1", "argiope");
+    bench.robots_known(LaneId(0), &origin, robots_rules(rules, at(10)), at(10));
+    let Next::Settle(visit) = bench.next(at(10)) else { panic!("/1 is forbidden") };
+    assert_eq!((visit.facts.outcome, visit.link.url.path()), (Outcome::Robots, "/1"));
+    let Next::Wait(until) = bench.next(at(10)) else { panic!("/0 has to wait") };
+    // The visit says that its request was sent at 10.
+    assert_eq!(until, at(3_600_010));
+    assert_eq!(
+        bench.waits_for(at(10)).map(|(name, why, _)| (name.to_string(), why)),
+        Some(("h0.example".into(), crate::crawl::schedule::wait::WaitReason::Delay))
+    );
+}
+
+#[test]
+fn old_robots_rules_apply_if_the_robots_txt_cannot_be_fetched_again() {
+    let mut bench = bench(|config| config.robots = RobotsPolicy::Obey);
+    stock(&mut bench, 1);
+    let job = fetches(&mut bench, at(0)).remove(0);
+    let origin = job.link.url.origin();
+    end(&mut bench, job, 200, at(0));
+    bench.robots_known(LaneId(0), &origin, robots_rules(Robots::default(), at(0)), at(0));
+    let job = fetches(&mut bench, at(1)).remove(0);
+    end(&mut bench, job, 200, at(1));
+    let day = Time::ZERO + ROBOTS_LIFE;
+    bench.add_links(LaneId(0), vec![link("http://h0.example/later")], 0, day);
+    assert!(matches!(bench.next(day), Next::Resolve(..)));
+    bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::from_secs(9))), day);
+    let job = fetches(&mut bench, day).remove(0);
+    assert!(matches!(job.purpose, Purpose::Robots(_)));
+    end(&mut bench, job, 500, day);
+    let failure = Failure::new(ErrorKind::RobotsUnreachable, "500");
+    bench.robots_known(LaneId(0), &origin, robots_failed(failure, Outcome::Robots, 4, day), day);
+    let job = fetches(&mut bench, day).remove(0);
+    assert_eq!((job.purpose, job.link.url.path()), (Purpose::Page, "/later"));
+}
+
+#[test]
+fn take_back_returns_all_links_not_in_flight() {
+    let mut bench = bench(|_| {});
+    stock(&mut bench, 5);
+    let mut jobs = fetches(&mut bench, at(0));
+    bench.drain();
+    let job = jobs.remove(0);
+    let (lane, again) = (job.lane, Link { tries: 1, ..job.link.clone() });
+    end(&mut bench, job, 500, at(10));
+    bench.retry(lane, again, Purpose::Page, at(20), at(10));
+    let mut links = bench.take_back();
+    links.sort_by_key(|link| link.url.clone());
+    assert_eq!(
+        links.iter().map(|link| (link.url.path(), link.tries)).collect::<Vec<_>>(),
+        [("/0", 1), ("/2", 0), ("/3", 0), ("/4", 0)]
+    );
+    assert_eq!(bench.link_count(), 1);
+    assert!(matches!(bench.next(at(30)), Next::Wait(Time::NEVER)));
+    end(&mut bench, jobs.remove(0), 200, at(40));
+    assert_eq!((bench.link_count(), bench.in_flight()), (0, 0));
+}
+
+#[test]
+fn fetches_are_spread_over_quick_hosts() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(20, &["93.184.216.1"]), (20, &["93.184.216.2"])]);
+    let first: Vec<Job> = (0..2).filter_map(|_| fetch(&mut bench, at(0))).collect();
+    for job in first {
+        let took = Duration::from_micros(if job.lane == LaneId(0) { 20_000 } else { 60 });
+        let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, at(1));
+        (visit.for_keeper.slot, visit.facts.status) = (Some((job.lane, job.slot)), Some(200));
+        (visit.facts.timings.ttfb, visit.facts.timings.total) = (Some(took), Some(took));
+        bench.finish(&visit, at(1));
+    }
+    let jobs = fetches(&mut bench, at(1));
+    let slower = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert_eq!((jobs.len(), slower), (8, 4));
+}
+
+/// Ends a job whose response took this number of milliseconds, and is processed now.
+fn answered(bench: &mut Workbench, job: Job, started: Time, took: u64, now: Time) {
+    let ended = started + Duration::from_millis(took);
+    let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, now);
+    (visit.for_keeper.slot, visit.facts.status, visit.facts.started, visit.facts.ended) =
+        (Some((job.lane, job.slot)), Some(200), started, ended);
+    visit.facts.timings.total = Some(ended - started);
+    bench.finish(&visit, now);
+}
+
+#[test]
+fn the_local_limit_leaves_slots_for_slower_hosts() {
+    let mut bench = bench(|config| (config.pace, config.per_host) = (Pace::Steady, None));
+    stock_all(&mut bench, &[(900, &["93.184.216.1"]), (900, &["93.184.216.2"])]);
+    let (mut in_flight, mut largest, mut now) = ([0_usize; 2], [0; 2], 0);
+    // Pages of both lanes wait here for ten milliseconds before and after the fetch: lane 0 responds at once, and
+    // lane 1 takes a tenth of a second.
+    let mut jobs: VecDeque<(u64, u64, Job)> = VecDeque::new();
+    for round in 0..200 {
+        for job in fetches(&mut bench, at(now)) {
+            let took = [0, 100][job.lane.index()];
+            in_flight[job.lane.index()] += 1;
+            jobs.push_back((now, took, job));
+        }
+        if round >= 150 {
+            largest = [0, 1].map(|lane| in_flight[lane].max(largest[lane]));
+        }
+        now += 10;
+        for _ in 0..jobs.len() {
+            let Some((taken, took, job)) = jobs.pop_front() else { break };
+            if now < taken + 20 + took {
+                jobs.push_back((taken, took, job));
+            } else {
+                in_flight[job.lane.index()] -= 1;
+                answered(&mut bench, job, at(taken + 10), took, at(now));
+            }
+        }
+    }
+    assert_eq!(largest, [1, 6], "pages on this machine at a time");
+}
+
+#[test]
+fn the_rank_of_a_host_is_updated_when_its_fetches_end() {
+    let mut bench = bench(|config| (config.per_host, config.concurrency) = (Some(64), 8));
+    stock_all(&mut bench, &[(40, &["93.184.216.1"]), (2, &["93.184.216.2"])]);
+    let (few, mut many): (Vec<Job>, Vec<Job>) =
+        fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(1));
+    few.into_iter().for_each(|job| end(&mut bench, job, 200, at(1)));
+    many.extend(fetches(&mut bench, at(1)));
+    assert_eq!(many.len(), 8, "one host has everything in flight, and is ranked accordingly");
+    bench.add_links(LaneId(1), (2..40).map(|n| link(&format!("http://h1.example/{n}"))).collect(), 0, at(1));
+    many.into_iter().for_each(|job| end(&mut bench, job, 200, at(2)));
+    let jobs = fetches(&mut bench, at(2));
+    let first = jobs.iter().filter(|job| job.lane == LaneId(0)).count();
+    assert!(jobs.len() == 8 && (3..=5).contains(&first), "{first} of {}", jobs.len());
+}
+
+/// Longer than any response may hold its slot while others wait.
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
+    let mut bench = bench(|config| {
+        config.concurrency = 4;
+        config.robots = RobotsPolicy::Ignore;
+    });
+    let ips: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(1, ips), (1, ips), (1, ips), (1, ips), (9, ips)]);
+    let quota = bench.rules.limits.slow_response_quota.clone();
+    let jobs = fetches(&mut bench, at(0));
+    assert_eq!(jobs.len(), 4);
+    let (quick, slow): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.lane == LaneId(4));
+    assert!(quick.is_empty(), "the first four go first");
+    assert!(matches!(bench.next(at(100)), Next::Wait(again) if again == at(200)));
+    let mut slow = slow.into_iter();
+    end(&mut bench, slow.next().expect("a job"), 200, at(200));
+    let quick = fetches(&mut bench, at(200));
+    assert_eq!(quick.iter().map(|job| job.lane).collect::<Vec<_>>(), [LaneId(4)]);
+    for job in quick {
+        end(&mut bench, job, 200, at(300));
+    }
+    // The quick lane has one slot now, and other lanes hold three.
+    let mut quick = fetches(&mut bench, at(300));
+    assert_eq!(quick.len(), 1);
+    assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_100)));
+    assert!(!quota.take(LONG), "no response has held its slot for more than a second");
+    end(&mut bench, quick.remove(0), 200, at(1_200));
+    assert_eq!(fetches(&mut bench, at(1_250)).len(), 1);
+    assert!(!quota.take(Duration::from_millis(900)), "a response that began less than a second ago continues");
+    assert!(quota.take(LONG) && !quota.take(LONG), "three slots are held for long: one more than half");
+    quota.set(1, Duration::ZERO);
+    end(&mut bench, slow.next().expect("a job"), 200, at(1_300));
+    assert_eq!(fetches(&mut bench, at(1_300)).len(), 1);
+    assert!(!quota.take(LONG), "no lane waits");
+}
+
+#[test]
+fn slow_responses_are_asked_to_give_way_to_a_new_host() {
+    let mut bench = bench(|config| config.concurrency = 4);
+    let ips: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(1, ips), (1, ips), (1, ips), (1, ips), (1, ips), (1, ips)]);
+    let quota = bench.rules.limits.slow_response_quota.clone();
+    let jobs = fetches(&mut bench, at(0));
+    assert!(jobs.len() == 4 && jobs.iter().all(|job| job.lane.0 < 4), "the first four go first");
+    assert!(matches!(bench.next(at(4_900)), Next::Wait(again) if again == at(5_000)));
+    assert!(!quota.take(LONG), "no response has held its slot for more than five seconds");
+    assert!(matches!(bench.next(at(5_150)), Next::Wait(_)));
+    assert!(!quota.take(Duration::from_millis(4_900)));
+    let mut jobs = jobs.into_iter();
+    for lane in [4, 5] {
+        assert!(quota.take(LONG), "one for each host that waits");
+        end(&mut bench, jobs.next().expect("a job"), 200, at(5_200));
+        assert_eq!(fetches(&mut bench, at(5_200)).iter().map(|job| job.lane.0).collect::<Vec<_>>(), [lane]);
+    }
+    assert!(!quota.take(LONG), "half of the slots stay in use");
+}
+
+#[test]
+fn some_slots_are_reserved_for_a_quick_host() {
+    let mut bench = bench(|config| (config.concurrency, config.per_host, config.per_ip) = (16, Some(6), Some(64)));
+    let ips: &[&str] = &["93.184.216.1"];
+    let lanes: Vec<(u32, &[&str])> = (0..40).map(|lane| (if lane == 0 { 90 } else { 1 }, ips)).collect();
+    stock_all(&mut bench, &lanes);
+    let (quick, mut slow): (Vec<Job>, Vec<Job>) =
+        fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(0));
+    assert_eq!((quick.len(), slow.len()), (1, 15), "all are new");
+    let mut in_flight = VecDeque::from(quick);
+    for round in 1..20 {
+        // One of the slow jobs ends in the first round, and the next host takes its slot. The others never end.
+        end(&mut bench, in_flight.pop_front().expect("a job"), 200, at(round * 10));
+        if round == 1 {
+            end(&mut bench, slow.remove(0), 200, at(10));
+        }
+        let (quick, others): (Vec<Job>, Vec<Job>) =
+            fetches(&mut bench, at(round * 10)).into_iter().partition(|job| job.lane == LaneId(0));
+        in_flight.extend(quick);
+        slow.extend(others);
+        assert_eq!((in_flight.len(), slow.len()), (2, 14), "two slots in sixteen are for the quick host");
+    }
+    // When the quick lane has no links left, the other lanes get all slots.
+    while let Some(job) = in_flight.pop_front() {
+        end(&mut bench, job, 200, at(300));
+        let (quick, others): (Vec<Job>, Vec<Job>) =
+            fetches(&mut bench, at(300)).into_iter().partition(|job| job.lane == LaneId(0));
+        in_flight.extend(quick);
+        slow.extend(others);
+    }
+    assert_eq!(slow.len(), 16);
+    assert_eq!((bench.counts.quick(), bench.counts.quick_in_flight()), (0, 0));
+}
+
+#[test]
+fn a_host_with_megabytes_of_links_is_delayed_if_others_have_work() {
+    for (others, is_delayed) in [(0, false), (1, true)] {
+        let mut bench = bench(|_| {});
+        let ips: &[&str] = &["93.184.216.1"];
+        stock_all(&mut bench, &vec![(90, ips); 1 + others]);
+        let long = Url::parse(&format!("http://h0.example/{}", "l".repeat(50_000))).expect("a URL");
+        for job in fetches(&mut bench, at(0)) {
+            let slot = Some((job.lane, job.slot));
+            let mut visit = Visit::with_outcome(job.link, job.purpose, Outcome::Ok, at(10));
+            (visit.for_keeper.slot, visit.facts.status) = (slot, Some(200));
+            if slot.is_some_and(|(lane, _)| lane == LaneId(0)) {
+                (0..80).for_each(|_| visit.for_keeper.found.push(long.as_ref(), LinkKind::Anchor));
+            }
+            bench.finish(&visit, at(10));
+        }
+        let first = fetches(&mut bench, at(11));
+        assert_eq!(first.iter().any(|job| job.lane == LaneId(0)), !is_delayed, "beside {others}");
+        assert!(others == 0 || first.iter().any(|job| job.lane == LaneId(1)));
+        first.into_iter().for_each(|job| end(&mut bench, job, 200, at(50)));
+        assert!(fetches(&mut bench, at(200)).iter().any(|job| job.lane == LaneId(0)), "it goes on");
+    }
+}
+
+#[test]
+fn reserved_slots_are_used_if_the_fast_lanes_are_slow_now() {
+    let mut bench = bench(|config| (config.concurrency, config.per_host, config.per_ip) = (32, Some(40), Some(64)));
+    let ips: &[&str] = &["93.184.216.1"];
+    stock_all(&mut bench, &[(2, ips), (90, ips)]);
+    let (mut fast, mut slow): (Vec<Job>, Vec<Job>) =
+        fetches(&mut bench, at(0)).into_iter().partition(|job| job.lane == LaneId(0));
+    assert_eq!((fast.len(), slow.len()), (2, 30));
+    end(&mut bench, fast.remove(0), 200, at(10));
+    assert_eq!(fetches(&mut bench, at(10)).len(), 0, "the free slot is reserved for lane 0");
+    for job in slow.drain(..11) {
+        end(&mut bench, job, 200, at(3_000));
+    }
+    // The second request of lane 0 has not ended, so its lane still counts as fast.
+    assert_eq!((bench.counts.fast(), bench.counts.quick()), (1, 1));
+    assert_eq!(fetches(&mut bench, at(3_000)).len(), 12, "lane 0 cannot use the slots that are reserved for it");
+    assert_eq!(bench.in_flight(), 32);
+}
