@@ -143,7 +143,7 @@ pub(super) fn cases() -> Vec<Case> {
             "NET12",
             "a name that changes between check and connect",
             PRIVATE,
-            "crates/core/src/schedule/workbench/tests.rs",
+            "crates/core/src/crawl/schedule/workbench/tests.rs",
             "a_job_contains_only_the_addresses_that_were_checked",
         ),
         Case::new("NET13", "private addresses in every spelling", Expect::NotFetched, |case| {

@@ -88,7 +88,7 @@ fn delays() -> Vec<Case> {
             }
             Ok(())
         })
-        .also("crates/core/src/schedule/retry.rs", "retry_after_replaces_the_wait_within_limits"),
+        .also("crates/core/src/crawl/schedule/retry.rs", "retry_after_replaces_the_wait_within_limits"),
         Case::new("STA05", "429 to every third request", Expect::Ok, |case| {
             let site_pages: Vec<String> = (0..8).map(|n| format!("/{n}")).collect();
             let links: String = site_pages.iter().map(|path| format!("<a href={path}>x</a>")).collect();
@@ -113,7 +113,7 @@ fn delays() -> Vec<Case> {
             Ok(())
         })
         .also(
-            "crates/core/src/schedule/lane/tests.rs",
+            "crates/core/src/crawl/schedule/lane/tests.rs",
             "retry_after_is_obeyed_and_overload_without_it_backs_off_twice_as_long_each_time",
         ),
         Case::new("STA06", "500 to the first request for every second page", Expect::Ok, |case| {
@@ -144,7 +144,7 @@ fn delays() -> Vec<Case> {
             });
             Ok(())
         })
-        .also("crates/core/src/schedule/workbench/tests.rs", "a_host_that_is_always_overloaded_is_given_up"),
+        .also("crates/core/src/crawl/schedule/workbench/tests.rs", "a_host_that_is_always_overloaded_is_given_up"),
     ]
 }
 
