@@ -85,6 +85,24 @@ impl From<Request> for Seed {
     }
 }
 
+impl Crawl {
+    /// Returns the settings of a crawl that begins at `root`: a URL, a host name or a [`Request`](crate::Request). A
+    /// host name is tried with https first, then with http.
+    pub fn builder(root: impl Into<Seed>) -> CrawlBuilder {
+        CrawlBuilder::new(root.into())
+    }
+
+    /// Starts a crawl with a given configuration, for example from a file. The crawl is stored in the crawl directory
+    /// `config.out`, which is created or resumed, or in memory if `out` is not set.
+    ///
+    /// # Errors
+    ///
+    /// A setting cannot be used or has no effect, or the crawl directory cannot be opened.
+    pub async fn start(config: &Config) -> Result<Self, Error> {
+        CrawlBuilder::from_config(config.clone()).start().await
+    }
+}
+
 impl CrawlBuilder {
     pub(crate) fn new(root: Seed) -> Self {
         Self::from_config(Config::default()).root(root)

@@ -27,7 +27,6 @@ use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::builder::{CrawlBuilder, Seed};
 use crate::handle::CrawlHandle;
 use crate::library_messages::in_library_words;
 use crate::page::Page;
@@ -81,22 +80,6 @@ impl fmt::Debug for Crawl {
 }
 
 impl Crawl {
-    /// Returns the settings of a crawl that begins at `root`: a URL, a host name or a [`Request`](crate::Request). A
-    /// host name is tried with https first, then with http.
-    pub fn builder(root: impl Into<Seed>) -> CrawlBuilder {
-        CrawlBuilder::new(root.into())
-    }
-
-    /// Starts a crawl with a given configuration, for example from a file. The crawl is stored in the crawl directory
-    /// `config.out`, which is created or resumed, or in memory if `out` is not set.
-    ///
-    /// # Errors
-    ///
-    /// A setting cannot be used or has no effect, or the crawl directory cannot be opened.
-    pub async fn start(config: &Config) -> Result<Self, Error> {
-        CrawlBuilder::from_config(config.clone()).start().await
-    }
-
     /// Starts a crawl in its crawl directory, or in memory.
     pub(crate) fn open(config: &Config, rules: Rules) -> Result<Self, Error> {
         Self::open_with(rules, |rules, consumer| begin(config, rules, consumer))

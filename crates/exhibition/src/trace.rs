@@ -12,8 +12,9 @@ use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
 use argiope_core::crawl::rules::{Config, ProgramSettings};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Time, Url};
-use argiope_engine::coroutines::executor::{TaskEvent, TaskId};
+use argiope_engine::coroutines::executor::TaskEvent;
 use argiope_engine::coroutines::run_observed;
+use argiope_engine::coroutines::run_queue::TaskId;
 use argiope_engine::{Clock, FileShortage, IdleLimit, JobQueue, Notices, StopMode, VisitSender, Worker};
 use argiope_practice::{PracticeWeb, Response, Site};
 

@@ -5,7 +5,7 @@
 //!
 //! Invariant: only `CertificateKind::Good` verifies against the authority, for the names and address of its site.
 
-use crate::http2::Http2;
+use crate::http2_settings::Http2;
 use crate::site::Site;
 use base64::Engine as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};

@@ -11,12 +11,12 @@
 
 use crate::filler;
 use crate::graph::{Graph, PageId, PageKind, ROBOTS};
-use crate::http2::{self, HandedOver};
+use crate::http2_settings::{HandedOver, PREFACE};
 use crate::log::{HostState, RequestEnd, RequestIndex, RequestLog};
 use crate::request::{ParsedRequest, ReceivedRequest, parse};
 use crate::script::{ResponseScript, ResponseStep};
 use crate::site::{ResponseSource, SiteContent};
-use crate::web::WebState;
+use crate::web_state::WebState;
 use crate::wire::{ClientStream, Handshake, Received};
 use std::io;
 use std::sync::Arc;
@@ -194,7 +194,7 @@ impl ClientConnection {
                 || (!stream.is_tls()
                     // Enough to distinguish the preface from a request with PUT or POST.
                     && bytes.len() >= 4
-                    && http2::PREFACE.starts_with(&bytes[..bytes.len().min(http2::PREFACE.len())])))
+                    && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])))
     }
 
     /// Reads from the socket, which is readable or was closed by the client.

@@ -8,7 +8,7 @@
 //! `mailto:` link and the links to the paths in [`MISSING`].
 
 use crate::certificate::CertificateKind;
-use crate::graph::mix;
+use crate::mix::mix;
 use crate::response::Response;
 use crate::site::Site;
 use crate::web::PracticeWeb;

@@ -24,7 +24,7 @@ pub(crate) fn block() -> &'static [u8] {
         let mut text = Vec::with_capacity(BLOCK + 16);
         let mut state = 0x0a59_10be_u64;
         while text.len() < BLOCK {
-            state = crate::graph::mix(state);
+            state = crate::mix::mix(state);
             text.extend_from_slice(words[(state >> 58) as usize % words.len()].as_bytes());
             text.push(if state & 15 == 0 { b'\n' } else { b' ' });
         }

@@ -5,8 +5,8 @@
 //!
 //! Invariant: it connects to loopback addresses only.
 
-use crate::hostile::RawConnection;
-use crate::hostile::raw::RawServer;
+use crate::raw::RawConnection;
+use crate::raw::RawServer;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -6,9 +6,9 @@
 //! Invariant: a thread blocks only in `epoll_wait`.
 
 use crate::connection::{ClientConnection, ConnectionContext, Disposition};
-use crate::http2::HandedOver;
+use crate::http2_settings::HandedOver;
 use crate::timer::DeadlineQueue;
-use crate::web::WebState;
+use crate::web_state::WebState;
 use crate::wire::ClientStream;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};

@@ -9,7 +9,7 @@
 
 use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
-use crate::http2::{DEFAULT_MAX_STREAMS, Http2};
+use crate::http2_settings::{DEFAULT_MAX_STREAMS, Http2};
 use crate::request::ReceivedRequest;
 use crate::response::Response;
 use crate::script::ResponseScript;

@@ -4,14 +4,15 @@
 //! ended, unless one of them failed.
 
 use crate::certificate::{SiteTls, TestAuthority};
-use crate::http2::{self, Http2, Http2Thread};
+use crate::http2::{self, Http2Thread};
 use crate::log::{PolitenessLimits, RequestLog, SeenRequest, Stats};
 use crate::server::ServerThread;
-use crate::site::{Site, SiteContent};
+use crate::site::Site;
+use crate::web_state::{OpenSite, WebState};
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -121,24 +122,6 @@ impl PracticeWeb {
         }
         Ok(running)
     }
-}
-
-/// State shared by all threads of a web.
-pub(crate) struct WebState {
-    pub(crate) sites: Vec<OpenSite>,
-    pub(crate) log: Arc<RequestLog>,
-    pub(crate) stop: AtomicBool,
-    /// Whether responses are held no longer.
-    pub(crate) released: watch::Sender<bool>,
-}
-
-/// A site that is being served.
-pub(crate) struct OpenSite {
-    pub(crate) listener: TcpListener,
-    pub(crate) address: SocketAddr,
-    pub(crate) content: SiteContent,
-    pub(crate) tls: Option<SiteTls>,
-    pub(crate) http2: Option<Http2>,
 }
 
 /// A running web. Dropping it stops it.

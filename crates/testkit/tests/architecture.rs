@@ -1,8 +1,12 @@
 //! Tests of the rules in ARCHITECTURE.md.
 
+mod module_graph;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use module_graph::{Edge, ModuleGraph};
 
 /// The source folders of the crawler itself, without the servers (practice web, dashboard).
 const CRAWLER: [&str; 9] = [
@@ -96,13 +100,12 @@ fn code(text: &str) -> String {
 /// are `tokio::net`, `tokio::time` and `tokio::net::TcpStream`.
 fn paths(code: &str) -> BTreeSet<String> {
     let tokens = tokens(code);
-    let mut imports = Vec::new();
     let mut rest = &tokens[..];
     let mut inline = Vec::new();
     while let Some((first, after)) = rest.split_first() {
         rest = after;
         if *first == "use" {
-            imported_paths(&mut rest, &[], &mut imports);
+            imported_paths(&mut rest, &[], &mut Vec::new());
         } else if is_name(first) {
             let mut path = vec![*first];
             while let ["::", name, after @ ..] = rest
@@ -114,12 +117,27 @@ fn paths(code: &str) -> BTreeSet<String> {
             inline.push(path);
         }
     }
+    let imports = imports(code);
     let names: BTreeMap<&str, &str> = imports.iter().map(|(name, path)| (*name, path.as_str())).collect();
     let full = inline.into_iter().filter(|path| path.len() > 1).map(|mut path| {
         path[0] = names.get(path[0]).unwrap_or(&path[0]);
         path.join("::")
     });
     full.chain(imports.iter().map(|(_, path)| path.clone())).collect()
+}
+
+/// The names that the code imports, each with its path.
+fn imports(code: &str) -> Vec<(&str, String)> {
+    let tokens = tokens(code);
+    let mut rest = &tokens[..];
+    let mut imports = Vec::new();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first == "use" {
+            imported_paths(&mut rest, &[], &mut imports);
+        }
+    }
+    imports
 }
 
 /// Reads the tree of one `use` declaration below `prefix`. Adds each imported path with the name that it gets in the
@@ -239,6 +257,73 @@ fn engine_and_store_do_not_depend_on_each_other() {
     assert!(!dependency_tree("argiope-store").contains_key("argiope-engine"));
     let core = dependency_tree("argiope-core");
     assert!(core.keys().all(|name| !name.starts_with("argiope-") || name == "argiope-core"), "{core:?}");
+}
+
+/// The layers of the core. Each may use those before it.
+const LAYERS: [&str; 4] = ["base", "http", "page", "crawl"];
+
+#[test]
+fn each_layer_of_the_core_uses_only_those_below_it() {
+    let edges = ModuleGraph::of("crates/core/src/lib.rs").edges();
+    let layer = |name: &str| LAYERS.iter().position(|layer| *layer == name).expect("a layer of the core");
+    let (upward, downward): (Vec<&Edge>, Vec<&Edge>) =
+        edges[""].iter().partition(|edge| layer(&edge.from) < layer(&edge.to));
+    assert!(downward.len() > 300, "only {} uses: has the layout changed?", downward.len());
+    assert!(upward.is_empty(), "the order of the layers is {LAYERS:?}: {upward:#?}");
+}
+
+/// Modules that use each other in a cycle: the path of their parent, and their names. This list may only become shorter.
+const CYCLES: &[(&str, &[&str])] = &[
+    (
+        "cli",
+        &[
+            "audit",
+            "commands",
+            "diff",
+            "explain",
+            "export",
+            "flags",
+            "records",
+            "report",
+            "report_page",
+            "results",
+            "screen",
+        ],
+    ),
+    ("dashboard", &["api", "guard"]),
+    ("runtime", &["keeper_thread", "writer_thread"]),
+    ("store::disk", &["blocks", "record"]),
+    (
+        "store::disk",
+        &["compaction", "deferred", "directory", "frontier", "graph", "index", "journal", "log", "replay", "round"],
+    ),
+    ("store::disk", &["known", "snapshot", "snapshot_writer"]),
+];
+
+#[test]
+fn no_modules_of_a_crate_use_each_other_in_a_cycle() {
+    let mut unknown: Vec<String> = Vec::new();
+    let mut known: BTreeSet<(&str, &[&str])> = CYCLES.iter().copied().collect();
+    for (file, _) in sources("crates").into_iter().chain(sources("bench/rigs")) {
+        let Some(name) = file.strip_suffix("/src/lib.rs").or_else(|| file.strip_suffix("/src/main.rs")) else {
+            continue;
+        };
+        let name = name.rsplit('/').next().expect("a folder");
+        for ((parent, group), edges) in ModuleGraph::of(&file).cycles() {
+            let parent = if parent.is_empty() { name.to_owned() } else { format!("{name}::{parent}") };
+            let listed = known.iter().find(|(module, names)| {
+                *module == parent && names.iter().copied().eq(group.iter().map(String::as_str))
+            });
+            match listed.copied() {
+                Some(listed) => {
+                    known.remove(&listed);
+                }
+                None => unknown.push(format!("{parent}: {group:?}: {edges:#?}")),
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "these modules use each other in a cycle:\n{}", unknown.join("\n"));
+    assert!(known.is_empty(), "these cycles are cut: remove them from the list: {known:?}");
 }
 
 /// `cargo add argiope` brings nothing that only the command and the tests need (docs/decisions/0007).

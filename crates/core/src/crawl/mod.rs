@@ -17,4 +17,5 @@ pub mod schedule;
 pub mod session;
 pub mod status;
 pub mod visit;
+pub mod wait;
 pub mod warc;

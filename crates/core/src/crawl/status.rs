@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::base::budget::MemoryPart;
 use crate::base::outcome::{ErrorKind, Outcome};
 use crate::crawl::rules::Pace;
-pub use crate::crawl::schedule::wait::WaitReason;
+pub use crate::crawl::wait::WaitReason;
 
 /// A running crawl at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

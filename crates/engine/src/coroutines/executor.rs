@@ -16,8 +16,8 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -25,22 +25,10 @@ use argiope_core::Time;
 use slab::Slab;
 
 use super::reactor::Reactor;
+use super::run_queue::{Park, RunQueue, TaskId};
 use crate::Clock;
-use crate::epoll::PollWaker;
 use crate::timers::{Alarm, Timers};
 use crate::wake_batcher::WakeDelay;
-
-/// Identifies a task: its index in the slab, and a serial number that differs from earlier tasks with the same index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TaskId {
-    index: u32,
-    serial: u32,
-}
-
-impl TaskId {
-    /// The id of the future given to [`Executor::run`], which is not in the slab.
-    const MAIN: Self = Self { index: u32::MAX, serial: u32::MAX };
-}
 
 /// An event of the executor, for its observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +61,6 @@ struct Task {
 #[cfg(test)]
 pub(super) const SIZE_OF_TASK: usize = size_of::<Task>();
 
-/// The interface of a reactor in which the executor's thread sleeps.
-pub trait Park {
-    /// Waits for an event until the timeout (`None`: no limit), and wakes the tasks that wait for the event. Calls
-    /// [`RunQueue::may_sleep`] before it sleeps, and [`RunQueue::end_sleep`] afterwards.
-    fn park(&self, timeout: Option<Duration>, run_queue: &RunQueue) -> io::Result<()>;
-
-    /// A handle with which other threads interrupt `park`.
-    fn waker(&self) -> PollWaker;
-
-    /// Called before tasks are cancelled and after each `CANCEL_BATCH` of them. A reactor that queues operations
-    /// submits them here, so that the queue has room for those that cancel and close.
-    fn submit_queued(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// How many tasks are cancelled between two calls of [`Park::submit_queued`].
 const CANCEL_BATCH: usize = 256;
 
@@ -118,7 +90,7 @@ impl Executor {
 impl<P: Park> Executor<P> {
     /// An executor that sleeps in `reactor`.
     pub fn with_reactor(clock: Clock, reactor: P) -> Rc<Self> {
-        let queue = Arc::new(RunQueue { ready: Mutex::default(), waker: reactor.waker() });
+        let queue = Arc::new(RunQueue::new(reactor.waker()));
         Rc::new(Self {
             clock,
             tasks: RefCell::default(),
@@ -340,57 +312,6 @@ impl<P: Park> Executor<P> {
         if let Some(observer) = &*self.observer.borrow() {
             observer(event);
         }
-    }
-}
-
-/// The ids of the tasks that can run. It has a lock, because wakers may be used on other threads. The lock is held only
-/// for a push or a swap.
-pub struct RunQueue {
-    ready: Mutex<Ready>,
-    waker: PollWaker,
-}
-
-#[derive(Default)]
-struct Ready {
-    ids: Vec<TaskId>,
-    /// The executor's thread sleeps in the reactor, or is about to. A push must wake it.
-    is_asleep: bool,
-}
-
-impl RunQueue {
-    fn push(&self, id: TaskId) {
-        let mut ready = self.lock();
-        ready.ids.push(id);
-        let was_asleep = std::mem::take(&mut ready.is_asleep);
-        drop(ready);
-        if was_asleep {
-            self.waker.wake();
-        }
-    }
-
-    fn take(&self, into: &mut Vec<TaskId>) {
-        std::mem::swap(&mut self.lock().ids, into);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lock().ids.is_empty()
-    }
-
-    /// Whether the thread may sleep, because no task can run. If so, a push wakes the thread, until
-    /// [`Self::end_sleep`].
-    pub fn may_sleep(&self) -> bool {
-        let mut ready = self.lock();
-        ready.is_asleep = ready.ids.is_empty();
-        ready.is_asleep
-    }
-
-    /// Reports that the thread runs again: from now on a push need not wake it.
-    pub fn end_sleep(&self) {
-        self.lock().is_asleep = false;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Ready> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,6 +18,7 @@
 
 pub mod executor;
 pub mod reactor;
+pub mod run_queue;
 #[cfg(test)]
 mod tests;
 

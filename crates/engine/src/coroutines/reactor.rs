@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use slab::Slab;
 
-use super::executor::{Park, RunQueue};
+use super::run_queue::{Park, RunQueue};
 use crate::epoll::{Event, Interest, PollWaker, Poller};
 use crate::worker::READ_BUFFER_SIZE;
 

@@ -11,6 +11,7 @@
 //! dead hosts can make other pages unreachable.
 
 use crate::filler;
+use crate::mix::mix;
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -116,14 +117,6 @@ pub struct Graph {
     tls: bool,
     /// Pages of each host; empty if all have the same number.
     counts: Vec<u32>,
-}
-
-/// One step of SplitMix64 from this state: a bijective hash of 64 bits.
-pub fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A number below `bound` from 64 random bits (bound 0 gives 0).

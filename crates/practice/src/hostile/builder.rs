@@ -3,10 +3,10 @@
 //! Invariant: a [`RunningCase`] responds from its creation until it is dropped. Then all its threads have ended.
 
 use super::dns::{DnsReply, NameServer, Zone};
-use super::raw::{RawConnection, RawServer};
 use super::report::{CaseReport, CaseVerdict};
 use crate::certificate::CertificateKind;
 use crate::log::SeenRequest;
+use crate::raw::{RawConnection, RawServer};
 use crate::response::Response;
 use crate::site::Site;
 use crate::web::{PracticeWeb, RunningWeb};

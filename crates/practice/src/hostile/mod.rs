@@ -67,7 +67,6 @@ mod html;
 mod http1;
 mod http2;
 mod output;
-pub(crate) mod raw;
 mod redirect;
 mod report;
 mod robots;
@@ -78,9 +77,9 @@ mod status;
 mod tls;
 mod trap;
 
+pub use crate::raw::RawConnection;
 pub use builder::{CaseBuilder, Check, RunningCase};
 pub use dns::{DnsReply, NameServer, Zone};
-pub use raw::RawConnection;
 pub use report::{CaseReport, CaseVerdict, demand};
 pub use serve::{HELP, serve};
 

@@ -1,8 +1,8 @@
 //! Redirects that loop, grow, or lead to forbidden targets.
 
-use super::raw::RawConnection;
 use super::{Case, CaseBuilder, DnsReply, Expect, demand};
 use crate::certificate::CertificateKind;
+use crate::raw::RawConnection;
 use crate::response::Response;
 use crate::site::Site;
 use std::io;

@@ -1,9 +1,9 @@
 //! Certificates and handshakes that must be rejected, or must time out.
 
-use super::raw::RawConnection;
 use super::report::{CaseReport, CaseVerdict};
 use super::{Case, CaseBuilder, Expect, demand};
 use crate::certificate::CertificateKind;
+use crate::raw::RawConnection;
 use crate::response::Response;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CrlDistributionPoint, DnType, IsCa, Issuer, KeyPair,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::FetchStart;
-use super::result::{is_redirect, text};
+use super::fields::{is_redirect, text};
 use crate::base::budget::{BudgetCharge, MemoryPart};
 use crate::base::custom_request::Method;
 use crate::base::job::CookieHeader;

@@ -7,12 +7,14 @@
 //! | file | content |
 //! |---|---|
 //! | `exchange` | one job and its response, shared with the streams of HTTP/2 |
+//! | `fields` | header fields that decide how a response is read |
 //! | `result` | the visit that an exchange results in |
 //!
 //! Invariant: a waiting fetch owns no read buffer. A body is examined as it arrives, and buffered only if an output
 //! needs it.
 
 mod exchange;
+mod fields;
 mod result;
 
 use std::sync::Arc;

@@ -6,6 +6,7 @@ use super::exchange::{
     Exchange, MAX_VALIDATOR, RawCapture, Reader, ReceivedResponse, SitemapRead, UNCHARGED_LINKS, public_request,
     request_bytes,
 };
+use super::fields::{is_redirect, locations, text};
 use crate::base::budget::BudgetCharge;
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
@@ -240,15 +241,6 @@ fn read_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rul
     visit.findings.content = content;
 }
 
-/// The values of `Location` that are not empty.
-fn locations(head: &Head) -> impl Iterator<Item = &[u8]> {
-    head.get_all("location").map(<[u8]>::trim_ascii).filter(|value| !value.is_empty())
-}
-
-pub(super) fn is_redirect(head: &Head) -> bool {
-    (300..400).contains(&head.status) && head.status != 304 && locations(head).next().is_some()
-}
-
 /// Maps the status to an outcome. A redirect adds a new link to the visit, which is judged like any link and may follow
 /// one redirect less. A 304 is an HTTP error if the request was not conditional.
 fn outcome(visit: &mut Visit, head: &Head, is_conditional: bool, rules: &Rules) -> Outcome {
@@ -351,11 +343,6 @@ pub(super) fn is_whole_range(value: Option<&[u8]>) -> bool {
 fn headers(head: &Head) -> Headers {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
     head.iter().map(|(name, value)| (lossy(name), lossy(value))).collect()
-}
-
-/// The value of a header, trimmed.
-pub(super) fn text(value: Option<&[u8]>) -> Option<Box<str>> {
-    value.map(|bytes| String::from_utf8_lossy(bytes.trim_ascii()).into_owned().into_boxed_str())
 }
 
 /// The value of `ETag` or `Last-Modified`; `None` if it is too long.

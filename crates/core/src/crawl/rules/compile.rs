@@ -29,6 +29,8 @@ const FIXED_MEMORY: u64 = 10 << 20;
 
 /// The default of `--per-ip`.
 const DEFAULT_PER_IP: usize = 12;
+/// No record is added to an archive file of this size or more.
+const MAX_ARCHIVE_FILE: u64 = 1 << 30;
 /// The largest `--concurrency`. Sums of such numbers do not overflow, and a machine has fewer ports than this.
 const MAX_CONCURRENCY: usize = 2_000_000;
 /// The largest `--per-host`: slots have 16-bit numbers.
@@ -152,7 +154,7 @@ impl Config {
             bodies: BodyRules { delivered: program.delivered_bodies, reader: environment.reader },
             archive: self.warc,
             archive_compression: self.warc_compression,
-            archive_size: crate::crawl::warc::MAX_FILE_SIZE,
+            archive_size: MAX_ARCHIVE_FILE,
             archive_segments: program.archive_segments,
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,

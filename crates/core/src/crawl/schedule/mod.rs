@@ -15,5 +15,4 @@ pub mod redirects;
 pub mod retry;
 pub mod store_error;
 pub mod trap;
-pub mod wait;
 pub mod workbench;

@@ -9,9 +9,6 @@ use crate::crawl::warc::{WarcLocation, WarcPayload};
 use super::record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 use super::{Payload, WarcExchange};
 
-/// No record is added to a file of this size or more.
-pub const MAX_FILE_SIZE: u64 = 1 << 30;
-
 /// Limit on the payloads of one generation. There are two generations, so the last 50,000 to 100,000 payloads are known.
 const MAX_PAYLOADS: usize = 50_000;
 

@@ -29,7 +29,7 @@ use crate::base::value::WarcCompression;
 
 use record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 
-pub use layout::{ArchiveChunk, ArchiveLayout, MAX_FILE_SIZE, segment_start};
+pub use layout::{ArchiveChunk, ArchiveLayout, segment_start};
 pub use location::{WarcLocation, WarcPayload};
 
 /// The input of a WARC exchange.

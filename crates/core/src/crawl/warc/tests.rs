@@ -121,7 +121,7 @@ fn a_file_has_one_kind_of_compression() {
 
 #[test]
 fn records_contain_the_exact_bytes_and_all_fields() {
-    let rules = rules(MAX_FILE_SIZE);
+    let rules = rules(1 << 30);
     let (location, chunk) =
         ArchiveLayout::new(&rules).place(exchange(&rules, "/a", b"5\r\nhello\r\n0\r\n\r\n", Some("time")), None);
     assert_eq!(&*chunk.file, "archive/00001.warc.gz");
@@ -154,7 +154,7 @@ fn records_contain_the_exact_bytes_and_all_fields() {
 
 #[test]
 fn a_request_with_a_body_is_marked_as_truncated() {
-    let rules = rules(MAX_FILE_SIZE);
+    let rules = rules(1 << 30);
     let form = TestRequest { has_body: true, identity: 5 };
     let (_, chunk) = ArchiveLayout::new(&rules).place(exchange_for(&rules, "/form", form, b"ok", None), None);
     let records = read_all(&chunk.bytes);
@@ -168,7 +168,7 @@ fn a_request_with_a_body_is_marked_as_truncated() {
 
 #[test]
 fn forms_sent_in_the_same_millisecond_have_different_ids() {
-    let rules = rules(MAX_FILE_SIZE);
+    let rules = rules(1 << 30);
     let mut layout = ArchiveLayout::new(&rules);
     let mut file = Vec::new();
     for (identity, payload) in [(0, &b"page"[..]), (5, b"one"), (7, b"two"), (9, b"one")] {
@@ -198,7 +198,7 @@ fn digests_and_ids_have_the_form_of_the_standard() {
 
 #[test]
 fn a_repeated_payload_becomes_a_revisit_record() {
-    let rules = rules(MAX_FILE_SIZE);
+    let rules = rules(1 << 30);
     let mut layout = ArchiveLayout::new(&rules);
     let mut file = Vec::new();
     let mut locations = Vec::new();
@@ -241,7 +241,7 @@ fn a_repeated_payload_becomes_a_revisit_record() {
 
 #[test]
 fn an_unchanged_page_refers_to_its_archived_body() {
-    let rules = rules(MAX_FILE_SIZE);
+    let rules = rules(1 << 30);
     let mut layout = ArchiveLayout::new(&rules);
     let (location, chunk) = layout.place(exchange(&rules, "/1", b"body", None), None);
     // After the warcinfo and the request.
@@ -272,7 +272,7 @@ fn an_unchanged_page_refers_to_its_archived_body() {
 
 #[test]
 fn bodies_with_equal_sha1_and_different_sha256_are_not_merged() {
-    let rules = rules(MAX_FILE_SIZE);
+    let rules = rules(1 << 30);
     let mut layout = ArchiveLayout::new(&rules);
     layout.place(exchange(&rules, "/1", b"same", None), None);
     let mut other = exchange(&rules, "/2", b"same", None);
@@ -312,7 +312,7 @@ fn a_full_file_is_followed_by_a_new_one_also_after_a_resume() {
 #[test]
 fn compressed_bytes_are_charged_until_they_are_written() {
     let budget = Budget::new(1 << 20);
-    let rules = rules(MAX_FILE_SIZE).edited(|rules| rules.budget = std::sync::Arc::clone(&budget));
+    let rules = rules(1 << 30).edited(|rules| rules.budget = std::sync::Arc::clone(&budget));
     let (_, chunk) = ArchiveLayout::new(&rules).place(exchange(&rules, "/", b"hello", None), None);
     assert!(budget.response_bytes() > 0 && budget.response_bytes() <= chunk.bytes.len() as u64);
     drop(chunk);

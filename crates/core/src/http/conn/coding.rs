@@ -28,7 +28,9 @@ use zstd::stream::raw::{DParameter, InBuffer, Operation, OutBuffer};
 use super::framing::{MAX_QUOTED, list_elements};
 use super::head::Head;
 use super::limits::Limits;
-use super::response::FIRST_DECODE_INPUT;
+
+/// Compressed bytes given to a decoder in its first call. Later calls adapt the size to the expansion ratio.
+pub(super) const FIRST_DECODE_INPUT: usize = 512;
 
 /// Decodes the content codings of one body.
 pub(super) struct Decoder {

@@ -9,7 +9,7 @@ use super::UNCHARGED_HEAD;
 use crate::base::outcome::{ErrorKind, Failure, Truncated};
 use crate::base::time::Time;
 
-use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit};
+use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit, FIRST_DECODE_INPUT};
 use super::deadline::{self, SLOT_RATE};
 use super::framing::{BodyFraming, BodyPlan};
 use super::head::{self, Head, ParsedHead};
@@ -20,8 +20,6 @@ use super::{BodyUse, Conn, PartialHead, Phase, Receiver, Want};
 pub(crate) const MAX_DRAIN: u64 = 64 << 10;
 /// Decoded bytes per slice, about a quarter of a millisecond of work. Larger bodies yield between slices.
 pub(super) const DECODE_SLICE: u64 = 64 << 10;
-/// Compressed bytes given to a decoder in its first call. Later calls adapt the size to the expansion ratio.
-pub(super) const FIRST_DECODE_INPUT: usize = 512;
 /// Bounds of the adaptive input size.
 const MIN_DECODE_INPUT: usize = FIRST_DECODE_INPUT / 8;
 const MAX_DECODE_INPUT: usize = 8 << 10;

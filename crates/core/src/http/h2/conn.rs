@@ -18,7 +18,7 @@ use crate::http::conn::{Limits, Step};
 use super::flow::{ConnWindow, FloodGuard, StreamWindow};
 use super::frame::{self, DEFAULT_WINDOW, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
 use super::hpack;
-use super::read::Reader;
+use super::reader::Reader;
 
 /// The rest of a cancelled body is read (drained) if it is at most this long, because servers count resets and penalise
 /// clients for them. A stream with a longer rest is reset.

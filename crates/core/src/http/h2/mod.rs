@@ -11,7 +11,7 @@
 //! | `translate` | heads from and to HTTP/1.1 syntax, and what makes a head malformed |
 //! | `flow` | receive windows, and the limit on frames without content |
 //! | `conn` | the connection: settings, streams, shutdown |
-//! | `read` | the incremental frame reader of the connection |
+//! | `reader`, `read` | the incremental frame reader of the connection: its state, and what frames do |
 //!
 //! # Why a header bomb is not possible
 //!
@@ -26,6 +26,7 @@ mod flow;
 pub mod frame;
 pub mod hpack;
 mod read;
+mod reader;
 mod translate;
 
 pub use conn::{H2Conn, H2Request, StreamEvents, StreamFault};

@@ -3,68 +3,17 @@
 //! Frames are parsed incrementally, from pieces of any size. DATA is passed on without being buffered. A header block
 //! that is split across reads or frames is buffered. Of other payloads, at most eight bytes are buffered.
 
-use crate::base::budget::BudgetCharge;
 use crate::base::outcome::{ErrorKind, Failure};
 use crate::base::time::Time;
 use crate::http::conn::UNCHARGED_HEAD;
 
 use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING};
 use super::frame::{self, FrameHeader, HEADER, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
+use super::reader::{Block, Frame};
 use super::translate::{self, HeadFault};
 
 /// The frames of a stream may take twice as many bytes as its body, and this many more for heads and padding.
 const MAX_OVERHEAD: u64 = 1 << 20;
-
-/// The progress of parsing.
-#[derive(Default)]
-pub(super) struct Reader {
-    /// The header of the next frame, and how many bytes of it have arrived.
-    header: [u8; HEADER],
-    header_len: u8,
-    /// The frame whose payload is being read.
-    frame: Option<Frame>,
-    /// A header block that is not complete yet.
-    block: Option<Box<Block>>,
-}
-
-/// A frame whose payload is being read.
-#[derive(Clone, Copy)]
-struct Frame {
-    header: FrameHeader,
-    /// Bytes of the payload that are still to come.
-    left: u32,
-    /// Bytes of padding at the end of the payload; 0 until that is known.
-    padding: u32,
-    /// Bytes still to come of the fields before the content: padding length and priority.
-    prefix: u8,
-    /// The first bytes of the payload of a control frame. In SETTINGS, the bytes of an incomplete setting.
-    small: [u8; 8],
-    /// How many bytes of `small` have arrived. In DATA and HEADERS frames, it only says whether the first byte of the
-    /// payload was read: 0 if it was not.
-    small_len: u8,
-}
-
-/// A header block that is not complete yet.
-struct Block {
-    stream: u32,
-    ends_stream: bool,
-    bytes: Vec<u8>,
-    /// Bytes that were skipped because the block is too long, or because its stream has ended or is unwanted.
-    skipped: usize,
-    /// The memory charge for `bytes`, if they are more than [`UNCHARGED_HEAD`].
-    charge: Option<BudgetCharge>,
-}
-
-impl Reader {
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.block.as_ref().map_or(0, |block| size_of::<Block>() + block.bytes.capacity())
-    }
-
-    /// False if an incomplete header block must not grow, because the budget has no room for it.
-    pub(super) fn may_grow(&mut self) -> bool {
-        self.block.as_mut().and_then(|block| block.charge.as_mut()).is_none_or(BudgetCharge::may_grow)
-    }
-}
 
 /// A result whose error ends the connection.
 type Checked<T = ()> = Result<T, ConnFault>;
@@ -72,18 +21,6 @@ type Checked<T = ()> = Result<T, ConnFault>;
 /// A fault of the whole connection.
 fn fault<T>(code: u32, why: &'static str) -> Checked<T> {
     Err(ConnFault { code, kind: ErrorKind::Protocol, why, stream: None, is_other_protocol: false })
-}
-
-impl Frame {
-    fn small(&self) -> &[u8] {
-        self.small.get(..usize::from(self.small_len)).unwrap_or_default()
-    }
-
-    /// The 32-bit number at this position of the payload.
-    fn u32_at(&self, from: usize) -> u32 {
-        let bytes = self.small.get(from..from + 4).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
-        u32::from_be_bytes(bytes)
-    }
 }
 
 impl H2Conn {

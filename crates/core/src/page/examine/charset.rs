@@ -9,7 +9,8 @@ use encoding_rs::{Encoding, ISO_2022_JP, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE,
 use memchr::memchr;
 use memchr::memmem;
 
-use super::tokenizer::{Attributes, is_space};
+use super::characters::is_space;
+use super::tokenizer::Attributes;
 
 /// Bytes searched for a declaration within the page.
 pub const PRESCAN_BYTES: usize = 1024;

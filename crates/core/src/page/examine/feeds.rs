@@ -3,20 +3,10 @@
 //! The tokenizer of HTML parses them too, because feeds are often not well-formed XML. Namespace prefixes are ignored.
 //! The first `xml:base` counts, like `base` in HTML.
 
-use super::links::{Collector, has_word, kind_of_rel};
+use super::links::{CapturedText, Collector, has_word, kind_of_rel};
 use super::names::{self, key};
 use super::tokenizer::{Tag, TextMode};
 use crate::base::link::LinkKind;
-
-/// The meaning of captured text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CapturedText {
-    Title,
-    /// The URL of an RSS item or channel.
-    Link,
-    /// The identifier of an RSS item, which may be its URL.
-    Guid,
-}
 
 /// Handles a start tag in XML.
 pub fn start(collector: &mut Collector, tag: &Tag<'_>) -> TextMode {
@@ -89,12 +79,4 @@ fn start_in_document(collector: &mut Collector, key: u64, tag: &Tag<'_>) -> Text
     }
     let is_style = key == names::STYLE && !tag.self_closing && collector.limits.assets;
     if is_style { collector.begin_style() } else { TextMode::Markup }
-}
-
-/// Whether a text starts like an absolute http or https URL.
-pub fn is_absolute(text: &[u8]) -> bool {
-    let text = text.trim_ascii_start();
-    [b"http://".as_slice(), b"https://"]
-        .iter()
-        .any(|start| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)))
 }

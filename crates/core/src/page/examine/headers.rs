@@ -1,6 +1,6 @@
 //! Response headers that describe a page: media type, `Refresh`, `Link`.
 
-use super::tokenizer::is_space;
+use super::characters::is_space;
 
 /// A media type longer than this is ignored (RFC 6838, 4.2: two names of at most 127 characters).
 const MAX_TYPE: usize = 255;

@@ -10,16 +10,16 @@ use std::ops::Range;
 
 use super::ExamineLimits;
 use super::anchor_texts::AnchorTexts;
+use super::characters::is_space;
 use super::charset;
 use super::css::{CssReader, CssUrl, unescape_css};
 use super::directives::Directives;
 use super::entities::{self, TextContext};
 use super::facts::{RawFacts, alt_text};
-use super::feeds::{self, CapturedText};
 use super::foreign::ForeignStack;
-use super::names::{self, key};
+use super::names;
 use super::raw_links::RawLinks;
-use super::tokenizer::{Dialect, Tag, TextMode, TokenHandler, is_space};
+use super::tokenizer::{Dialect, Tag, TextMode};
 use crate::base::link::LinkKind;
 use crate::page::likeness::{LikenessReader, WordCount};
 
@@ -27,6 +27,16 @@ use crate::page::likeness::{LikenessReader, WordCount};
 const MAX_TEXT: usize = 8 * 1024;
 /// Limit on the bytes of a language in `hreflang`.
 const MAX_LANGUAGE: usize = 64;
+
+/// The meaning of captured text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapturedText {
+    Title,
+    /// The URL of an RSS item or channel.
+    Link,
+    /// The identifier of an RSS item, which may be its URL.
+    Guid,
+}
 
 /// Receives the tokens of a page and collects links and facts.
 pub struct Collector {
@@ -51,17 +61,17 @@ pub struct Collector {
     pub is_feed: bool,
     /// Reads the text of the page, for near-duplicate detection and the word count.
     pub likeness: LikenessReader,
-    foreign: ForeignStack,
+    pub(super) foreign: ForeignStack,
     /// Number of open `template` elements.
-    templates: u32,
+    pub(super) templates: u32,
     /// The meaning of the text that is being captured; `None` if none is.
-    capturing: Option<CapturedText>,
+    pub(super) capturing: Option<CapturedText>,
     /// The captured text so far.
     captured: Vec<u8>,
     /// The word count before the captured text.
     words_before_capture: WordCount,
     /// Reads the `style` element that is open.
-    style: Option<CssReader>,
+    pub(super) style: Option<CssReader>,
     /// The texts of links, if they are requested.
     pub anchors: Option<Box<AnchorTexts>>,
 }
@@ -151,7 +161,7 @@ impl Collector {
     }
 
     /// Adds the URLs of a `style` attribute and of attributes for lazy loading.
-    fn add_hidden_assets(&mut self, tag: &Tag<'_>) {
+    pub(super) fn add_hidden_assets(&mut self, tag: &Tag<'_>) {
         // Few tags have such attributes, so search for them before parsing all attributes. Spellings such as `Url(` are
         // missed.
         let rest = tag.attributes().remainder();
@@ -222,7 +232,7 @@ impl Collector {
         TextMode::Captured
     }
 
-    fn end_capture(&mut self) {
+    pub(super) fn end_capture(&mut self) {
         let Some(what) = self.capturing.take() else { return };
         let captured = std::mem::take(&mut self.captured);
         match what {
@@ -235,7 +245,7 @@ impl Collector {
                 self.add(&captured, LinkKind::Anchor);
             }
             // An identifier is a link only if it looks like a URL.
-            CapturedText::Guid if feeds::is_absolute(&captured) => {
+            CapturedText::Guid if is_absolute(&captured) => {
                 self.add(&captured, LinkKind::Anchor);
             }
             CapturedText::Guid => {}
@@ -257,7 +267,7 @@ impl Collector {
 
     /// Applies the effects of any tag to words, anchor texts and headings. A tag of an inline element does not end a
     /// word. The tag of any heading ends a heading.
-    fn apply_to_texts(&mut self, key: u64, name: &[u8]) {
+    pub(super) fn apply_to_texts(&mut self, key: u64, name: &[u8]) {
         if self.likeness.is_in_word() && !names::is_inline(key) {
             self.likeness.end_word();
         }
@@ -277,7 +287,7 @@ impl Collector {
         }
     }
 
-    fn push_captured(&mut self, text: &[u8]) {
+    pub(super) fn push_captured(&mut self, text: &[u8]) {
         if self.capturing.is_some() {
             let room = MAX_TEXT.saturating_sub(self.captured.len());
             self.captured.extend_from_slice(text.get(..room).unwrap_or(text));
@@ -434,97 +444,12 @@ impl Collector {
     }
 }
 
-impl TokenHandler for Collector {
-    fn start(&mut self, tag: &Tag<'_>) -> TextMode {
-        self.likeness.tag();
-        if self.capturing.is_some() {
-            self.end_capture();
-        }
-        let key = key(tag.name);
-        self.apply_to_texts(key, tag.name);
-        if self.dialect == Dialect::Xml {
-            return feeds::start(self, tag);
-        }
-        if self.foreign.start(key, tag) {
-            if self.templates == 0 {
-                self.handle_foreign(key, tag);
-            }
-            return TextMode::Markup;
-        }
-        if key == names::TEMPLATE {
-            self.templates += 1;
-        }
-        if self.templates == 0 {
-            self.handle_html(key, tag);
-            if self.limits.assets {
-                self.add_hidden_assets(tag);
-            }
-        }
-        match key {
-            names::SCRIPT => TextMode::Script,
-            names::STYLE if self.templates == 0 => self.begin_style(),
-            names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => TextMode::RawText,
-            names::TITLE if self.title.is_none() && self.templates == 0 => {
-                self.begin_capture(CapturedText::Title);
-                TextMode::RcData
-            }
-            names::TITLE | names::TEXTAREA => TextMode::RcData,
-            names::LONG_NAME if tag.name.eq_ignore_ascii_case(b"plaintext") => TextMode::PlainText,
-            _ => TextMode::Markup,
-        }
-    }
-
-    fn end(&mut self, name: &[u8]) {
-        self.likeness.tag();
-        if self.capturing.is_some() {
-            self.end_capture();
-        }
-        if let Some(mut style) = self.style.take() {
-            style.finish(|url| self.add_css(&url));
-        }
-        self.apply_to_texts(key(name), name);
-        if self.dialect == Dialect::Html {
-            self.foreign.end(name);
-            if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
-                self.templates -= 1;
-            }
-        }
-    }
-
-    fn text(&mut self, text: &[u8]) {
-        if let Some(mut style) = self.style.take() {
-            style.feed(text, |url| self.add_css(&url));
-            self.style = Some(style);
-            return;
-        }
-        self.push_captured(text);
-    }
-
-    fn visible_text(&mut self, text: &[u8]) {
-        if !self.is_feed {
-            self.likeness.text(text);
-        }
-        if self.facts.in_heading {
-            self.facts.push_heading(text);
-        }
-        if let Some(anchors) = &mut self.anchors {
-            anchors.push(text);
-        }
-    }
-
-    fn cdata(&mut self, text: &[u8]) {
-        // Character references in captured text are resolved later, so a literal ampersand is escaped.
-        for (index, piece) in text.split(|&byte| byte == b'&').enumerate() {
-            if index > 0 {
-                self.push_captured(b"&amp;");
-            }
-            self.push_captured(piece);
-        }
-    }
-
-    fn is_in_foreign(&self) -> bool {
-        self.foreign.is_inside()
-    }
+/// Whether a text starts like an absolute http or https URL.
+fn is_absolute(text: &[u8]) -> bool {
+    let text = text.trim_ascii_start();
+    [b"http://".as_slice(), b"https://"]
+        .iter()
+        .any(|start| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)))
 }
 
 /// Whether a list of words, as in `rel`, contains this word.

@@ -33,6 +33,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 mod anchor_texts;
+mod characters;
 mod charset;
 mod css;
 mod directives;
@@ -41,6 +42,7 @@ mod facts;
 mod feeds;
 mod findings;
 mod foreign;
+mod handler;
 mod headers;
 mod kind;
 mod links;

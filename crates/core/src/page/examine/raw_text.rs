@@ -5,7 +5,7 @@
 
 use memchr::{memchr, memchr2};
 
-use super::tokenizer::{ends_name, starts_with};
+use super::characters::{ends_name, starts_with};
 
 /// Whether `bytes`, from a `<` on, are the end tag of `name`; `None` if there are too few bytes to decide.
 pub fn is_end_tag(bytes: &[u8], name: &[u8]) -> Option<bool> {

@@ -7,7 +7,7 @@
 
 use memchr::memchr;
 
-use super::tokenizer::is_space;
+use super::characters::is_space;
 use crate::base::swar;
 
 /// Flags in [`FLAGS`]: which constructs a byte ends, and whether it is white space.

@@ -27,7 +27,7 @@ use a10::{AsyncFd, Ring, SubmissionQueue};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::coroutines::executor::{Park, RunQueue};
+use crate::coroutines::run_queue::{Park, RunQueue};
 use crate::epoll::PollWaker;
 
 /// Size of a submission queue. When it is full, further operations wait for the next system call, which submits the

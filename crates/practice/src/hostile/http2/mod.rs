@@ -9,9 +9,9 @@ mod framing;
 mod peer;
 mod streams;
 
-use super::raw::RawConnection;
 use super::tls::CaseAuthority;
 use super::{Case, CaseBuilder, Expect, demand};
+use crate::raw::RawConnection;
 use peer::Peer;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::{ServerConfig, ServerConnection};

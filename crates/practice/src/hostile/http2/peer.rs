@@ -78,9 +78,9 @@ impl Peer<'_> {
     /// Reads frames up to the next request; returns its stream id, or `None` if the client disconnects.
     pub(super) fn request(&mut self) -> io::Result<Option<u32>> {
         loop {
-            let used = if !self.has_preface && self.input.len() >= crate::http2::PREFACE.len() {
+            let used = if !self.has_preface && self.input.len() >= crate::http2_settings::PREFACE.len() {
                 self.has_preface = true;
-                crate::http2::PREFACE.len()
+                crate::http2_settings::PREFACE.len()
             } else if let [a, b, c, kind, _, stream @ ..] = &self.input[..]
                 && self.has_preface
                 && stream.len() >= 4

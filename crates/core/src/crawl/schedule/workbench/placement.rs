@@ -13,7 +13,7 @@ use crate::base::job::LaneId;
 use crate::base::time::Time;
 use crate::crawl::rules::RobotsPolicy;
 use crate::crawl::schedule::lane::{Addresses, Lane};
-use crate::crawl::schedule::wait::WaitReason;
+use crate::crawl::wait::WaitReason;
 
 /// A lane gets more links from the frontier when fewer than one batch divided by this are left in memory.
 const REFILL_DIVISOR: usize = 4;

@@ -362,7 +362,7 @@ fn forbidden_links_are_settled_at_once_although_the_lane_waits() {
     assert_eq!(until, at(3_600_010));
     assert_eq!(
         bench.waits_for(at(10)).map(|(name, why, _)| (name.to_string(), why)),
-        Some(("h0.example".into(), crate::crawl::schedule::wait::WaitReason::Delay))
+        Some(("h0.example".into(), crate::crawl::wait::WaitReason::Delay))
     );
 }
 
