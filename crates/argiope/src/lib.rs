@@ -45,11 +45,11 @@ mod sink;
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
 pub use argiope_core::base::custom_request::{CustomRequest, Method};
 pub use argiope_core::crawl::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
-pub use argiope_core::page::follow::PageLink;
-pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::crawl::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use argiope_core::crawl::visit::{Facts, PageFindings, Timings};
+pub use argiope_core::page::follow::PageLink;
+pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::{
     BadUrl, ErrorKind, FailedPart, Failure, Frontier, Link, LinkKind, Outcome, TlsFault, Truncated, Url,
 };
@@ -67,7 +67,10 @@ pub use sink::{Sink, SinkError};
 /// The types of the fields of a [`Config`]. Most of them can be parsed from the same text as the flags of the command.
 pub mod config {
     // `With`: which optional parts page records have (headers, links, texts of links), as set by `--with`.
-    pub use argiope_core::crawl::rules::{AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Rate, Resolve, Size, Span, TrapPolicy, WarcCompression, With};
+    pub use argiope_core::crawl::rules::{
+        AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Rate, Resolve, Size,
+        Span, TrapPolicy, WarcCompression, With,
+    };
 }
 
 /// The types in the methods of a [`Frontier`].
@@ -78,7 +81,9 @@ pub mod frontier {
     pub use argiope_core::base::job::LaneId;
     pub use argiope_core::base::link::{ALREADY_SENT, LinkRef, UrlHash};
     pub use argiope_core::base::url::UrlRef;
-    pub use argiope_core::crawl::schedule::frontier::{Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, Put, StoreError, StoreErrorKind};
+    pub use argiope_core::crawl::schedule::frontier::{
+        Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, Put, StoreError, StoreErrorKind,
+    };
     pub use argiope_core::crawl::schedule::store_error::Remedy;
 }
 

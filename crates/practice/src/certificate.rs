@@ -3,10 +3,10 @@
 //! The authority is never stored. Only clients that get [`TestAuthority::pem`] trust it. All certificates of an authority
 //! share one key pair; they differ in names and dates, which is what clients check.
 //!
-//! Invariant: only `CertificateKind::Good` verifies against the authority, for the names and address of its site.
+//! Invariant: only [`CertificateKind::Good`] verifies against the authority, for the names and address of its site.
 
 use crate::http2_settings::Http2;
-use crate::site::Site;
+use crate::site::{CertificateKind, Site};
 use base64::Engine as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rcgen::{KeyUsagePurpose, SigningKey as _, date_time_ymd};
@@ -22,21 +22,6 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Which certificate a site presents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CertificateKind {
-    /// Signed by the authority, for the site's own names and address.
-    Good,
-    /// Self-signed.
-    SelfSigned,
-    /// Signed by the authority, expired years ago.
-    Expired,
-    /// Signed by the authority, not valid before 2090.
-    NotYetValid,
-    /// Signed by the authority, for another name.
-    WrongName,
-}
 
 /// A private certificate authority.
 pub struct TestAuthority {

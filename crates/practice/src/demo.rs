@@ -7,9 +7,9 @@
 //! Invariant: every page can be reached from the journal's first page. Every link leads to a scripted page, except the
 //! `mailto:` link and the links to the paths in [`MISSING`].
 
-use crate::certificate::CertificateKind;
 use crate::mix::mix;
 use crate::response::Response;
+use crate::site::CertificateKind;
 use crate::site::Site;
 use crate::web::PracticeWeb;
 use std::io;

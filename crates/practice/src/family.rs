@@ -20,10 +20,10 @@
 //!
 //! Invariant: the same flags produce the same web in every process; only the port may differ.
 
-use crate::certificate::CertificateKind;
 use crate::graph::{Graph, GraphPlan, Shape};
 use crate::log::PolitenessLimits;
 use crate::response::Response;
+use crate::site::CertificateKind;
 use crate::site::Site;
 use crate::web::PracticeWeb;
 use std::io;

@@ -68,7 +68,7 @@ mod web_state;
 mod wire;
 
 pub use audit_site::{AUDIT_CASES, AuditCase, audit_sites};
-pub use certificate::{CertificateKind, TestAuthority};
+pub use certificate::TestAuthority;
 pub use child::{ServerProcess, spawn_child};
 pub use family::{Family, OpenedWeb, ServeOptions};
 pub use graph::{Graph, GraphPlan, PageId, PageKind, Shape};
@@ -79,5 +79,5 @@ pub use oracle::{CrawlReach, ExpectedRecord};
 pub use proxy::{PracticeProxy, RunningProxy};
 pub use response::{Drip, Response, ResponseBody, ResponseEnd, ResponseFraming};
 pub use serve::{ReadyLine, serve_main};
-pub use site::{RequestMatch, Site};
+pub use site::{CertificateKind, RequestMatch, Site};
 pub use web::{PracticeWeb, RunningWeb};

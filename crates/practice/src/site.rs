@@ -7,7 +7,6 @@
 //! Invariant: a site responds to every request: with a scripted page, a page of its graph, or the fallback (by default
 //! a 404).
 
-use crate::certificate::CertificateKind;
 use crate::graph::{Graph, PageId};
 use crate::http2_settings::{DEFAULT_MAX_STREAMS, Http2};
 use crate::request::ReceivedRequest;
@@ -19,6 +18,21 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Which certificate a site presents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateKind {
+    /// Signed by the authority, for the site's own names and address.
+    Good,
+    /// Self-signed.
+    SelfSigned,
+    /// Signed by the authority, expired years ago.
+    Expired,
+    /// Signed by the authority, not valid before 2090.
+    NotYetValid,
+    /// Signed by the authority, for another name.
+    WrongName,
+}
 
 /// One listening address with its pages.
 ///

@@ -292,12 +292,6 @@ const CYCLES: &[(&str, &[&str])] = &[
     ),
     ("dashboard", &["api", "guard"]),
     ("runtime", &["keeper_thread", "writer_thread"]),
-    ("store::disk", &["blocks", "record"]),
-    (
-        "store::disk",
-        &["compaction", "deferred", "directory", "frontier", "graph", "index", "journal", "log", "replay", "round"],
-    ),
-    ("store::disk", &["known", "snapshot", "snapshot_writer"]),
 ];
 
 #[test]

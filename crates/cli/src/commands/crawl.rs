@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::CrawlReport;
-use argiope_core::page::reader::FieldCount;
 use argiope_core::crawl::rules::{ProgramSettings, Rules};
 use argiope_core::crawl::schedule::frontier::{Frontier as _, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::{End, Settled};
+use argiope_core::page::reader::FieldCount;
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Beginning, Directory, DirectoryParts, RunKind};
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};

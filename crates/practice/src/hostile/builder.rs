@@ -4,10 +4,10 @@
 
 use super::dns::{DnsReply, NameServer, Zone};
 use super::report::{CaseReport, CaseVerdict};
-use crate::certificate::CertificateKind;
 use crate::log::SeenRequest;
 use crate::raw::{RawConnection, RawServer};
 use crate::response::Response;
+use crate::site::CertificateKind;
 use crate::site::Site;
 use crate::web::{PracticeWeb, RunningWeb};
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! Redirects that loop, grow, or lead to forbidden targets.
 
 use super::{Case, CaseBuilder, DnsReply, Expect, demand};
-use crate::certificate::CertificateKind;
 use crate::raw::RawConnection;
 use crate::response::Response;
+use crate::site::CertificateKind;
 use crate::site::Site;
 use std::io;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use super::report::{CaseReport, CaseVerdict};
 use super::{Case, CaseBuilder, Expect, demand};
-use crate::certificate::CertificateKind;
 use crate::raw::RawConnection;
 use crate::response::Response;
+use crate::site::CertificateKind;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CrlDistributionPoint, DnType, IsCa, Issuer, KeyPair,
     PKCS_RSA_SHA256, RsaKeySize, SanType, SerialNumber,

@@ -7,10 +7,10 @@ use hashbrown::{HashMap, HashSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::base::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
 use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, RuleValues, Rules, Sitemaps};
 use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
+use crate::base::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
 use crate::http::conn::Limits;
 use crate::http::proxy::Proxies;
 use crate::page::reader::BodyRules;
@@ -239,7 +239,11 @@ impl Config {
         ];
         for (key, span) in spans {
             if span.0.is_zero() {
-                return Err(ConfigError::new(key, span, "zero is not allowed; write a duration such as 500ms, 30s or 5m"));
+                return Err(ConfigError::new(
+                    key,
+                    span,
+                    "zero is not allowed; write a duration such as 500ms, 30s or 5m",
+                ));
             }
         }
         for (key, size, least) in [("max-size", self.max_size, 1), ("max-head", self.max_head, MIN_HEAD)] {
@@ -284,7 +288,11 @@ impl Config {
     fn strip_params(&self) -> Result<StripParams, ConfigError> {
         for name in &self.strip_param {
             if name.is_empty() || name.contains(['=', '&', '?', '#']) {
-                return Err(ConfigError::new("strip-param", name, "write the name of one parameter, such as utm_source"));
+                return Err(ConfigError::new(
+                    "strip-param",
+                    name,
+                    "write the name of one parameter, such as utm_source",
+                ));
             }
             if name.starts_with('@') && !StripParams::GROUPS.contains(&name.as_str()) {
                 let problem = format!("this group is unknown; the groups are {}", StripParams::GROUPS.join(", "));
@@ -344,7 +352,11 @@ impl Config {
     fn compile_roots(&self) -> Result<Vec<Root>, ConfigError> {
         let roots = Root::parse_all(&self.roots, self.max_url)?;
         if roots.is_empty() {
-            return Err(ConfigError::new("roots", "", "give at least one URL to begin with, such as https://example.com/"));
+            return Err(ConfigError::new(
+                "roots",
+                "",
+                "give at least one URL to begin with, such as https://example.com/",
+            ));
         }
         Ok(roots)
     }
