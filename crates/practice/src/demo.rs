@@ -9,8 +9,7 @@
 
 use crate::mix::mix;
 use crate::response::Response;
-use crate::site::CertificateKind;
-use crate::site::Site;
+use crate::site::{CertificateKind, Site};
 use crate::web::PracticeWeb;
 use std::io;
 use std::time::Duration;

@@ -23,8 +23,7 @@
 use crate::graph::{Graph, GraphPlan, Shape};
 use crate::log::PolitenessLimits;
 use crate::response::Response;
-use crate::site::CertificateKind;
-use crate::site::Site;
+use crate::site::{CertificateKind, Site};
 use crate::web::PracticeWeb;
 use std::io;
 use std::path::PathBuf;
