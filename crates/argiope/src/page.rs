@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError, Selector};
 use argiope_core::base::custom_request::Method;
-use argiope_core::page::reader::decode;
-use argiope_core::page::page_budget::PageBudget;
 use argiope_core::crawl::visit::{Facts, PageFindings, Visit};
+use argiope_core::page::page_budget::PageBudget;
+use argiope_core::page::reader::decode;
 use argiope_core::{Failure, Link, Outcome, Truncated, Url};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

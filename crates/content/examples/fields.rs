@@ -10,12 +10,8 @@
 use std::error::Error;
 
 use argiope_content::{Document, Extraction};
-<<<<<<< HEAD
 use argiope_core::base::url::Url;
 use argiope_core::page::page_budget::PageBudget;
-=======
-use argiope_core::base::url::Url;
->>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();

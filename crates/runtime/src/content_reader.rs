@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use argiope_content::{Article, Document, Extraction, FieldCount, MainText, ParseLimits, TEXT_CUT, Tally, TextFormat};
-use argiope_core::page::reader::{PageContent, PageReader};
 use argiope_core::base::url::Url;
-use argiope_core::page::page_budget::PageBudget;
 use argiope_core::crawl::rules::{Config, ConfigError};
+use argiope_core::page::page_budget::PageBudget;
+use argiope_core::page::reader::{PageContent, PageReader};
 
 /// Extracts fields and text from pages, on the worker that fetched them.
 #[derive(Debug)]

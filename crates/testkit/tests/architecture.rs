@@ -290,6 +290,8 @@ const CYCLES: &[(&str, &[&str])] = &[
             "screen",
         ],
     ),
+    ("content", &["document", "select"]),
+    ("content::select", &["bits", "matching"]),
     ("dashboard", &["api", "guard"]),
     ("runtime", &["keeper_thread", "writer_thread"]),
 ];

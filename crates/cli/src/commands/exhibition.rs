@@ -147,14 +147,9 @@ impl From<String> for Stopped {
 fn exit_code(result: Result<(), Stopped>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-<<<<<<< HEAD
         Err(Stopped::Output(error)) => standard_output::exit_code(Err(error)),
         Err(Stopped::Failed(why)) => {
             print_error(&argiope_core::base::escape::visible(&why));
-=======
-        Err(why) => {
-            print_error(&argiope_core::base::escape::visible(&why));
->>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
             ExitCode::from(FAILED)
         }
     }

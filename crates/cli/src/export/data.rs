@@ -5,12 +5,8 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use argiope_content::Extraction;
-<<<<<<< HEAD
 use argiope_core::base::url::Url;
 use argiope_core::page::page_budget::PageBudget;
-=======
-use argiope_core::base::url::Url;
->>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use argiope_store::disk::{GraphRound, Inlinks, LinkGraph};
 use serde_json::{Map, Value};
 

@@ -4,14 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-<<<<<<< HEAD
 use argiope_content::{Article, Document, MainText, ParseLimits, TEXT_CUT, TextFormat};
 use argiope_core::base::escape::write_json;
 use argiope_core::page::page_budget::PageBudget;
-=======
-use argiope_content::{Article, Document};
-use argiope_core::base::escape::write_json;
->>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use serde::Serialize;
 
 use super::archived::{ArchivedPage, ArchivedPages};

@@ -9,7 +9,7 @@
 //! is left there. Nodes are only appended to the innermost open element, so a subtree is a range of indexes.
 
 use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandler, Tokenizer};
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 
 use super::names::{self, BARRIER, BLOCK, CustomNames, HEAD, INLINE, Name, RAW, VOID};
 use super::{Attribute, Node, NodeId, ParseLimits, Tree};

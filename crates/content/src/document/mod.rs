@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
 use argiope_core::base::url::{MAX_URL_LEN, Url};
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::examine::{BaseUrl, TextContext, decode_character_references};
+use argiope_core::page::page_budget::PageBudget;
 use encoding_rs::{Encoding, UTF_8};
 
 pub(crate) mod build;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 
 use super::names::{self, Name, RAW};
 use super::{Element, TEXT};

@@ -6,12 +6,8 @@
 use std::sync::OnceLock;
 
 use argiope_core::base::url::Url;
-use argiope_core::page::reader::FieldCount;
-<<<<<<< HEAD
-use argiope_core::base::url::Url;
 use argiope_core::page::page_budget::PageBudget;
-=======
->>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
+use argiope_core::page::reader::FieldCount;
 use regex::Regex;
 use serde_json::{Map, Value};
 

@@ -2,12 +2,8 @@
 
 use std::sync::LazyLock;
 
-<<<<<<< HEAD
 use argiope_core::base::url::Url;
 use argiope_core::page::page_budget::PageBudget;
-=======
-use argiope_core::base::url::Url;
->>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use argiope_core::page_budget::{PageBudget, VISIT};
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 
 use super::bits::is_at;
 use super::texts::TextIndex;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use argiope_core::page_budget::PageBudget;
+use argiope_core::page::page_budget::PageBudget;
 use memchr::memmem;
 
 use crate::document::{Document, NodeId, TEXT, breaks_words, is_hidden, push_collapsed};

@@ -11,11 +11,7 @@ use std::cell::OnceCell;
 
 use argiope_core::base::url::Url;
 use argiope_core::page::examine::BaseUrl;
-<<<<<<< HEAD
-use argiope_core::base::url::Url;
 use argiope_core::page::page_budget::PageBudget;
-=======
->>>>>>> 4a88afdb (Give the core a base layer: links, jobs, outcomes, time and memory)
 use serde_json::Value;
 
 use super::values::{
