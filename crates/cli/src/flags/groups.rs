@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use argiope_core::crawl::rules::{
-    AssetsScope, BadValue, Config, ConfigError, EngineName, HeaderLine, HttpVersion, Pace, Rate, Resolve, RobotsPolicy,
-    ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, BareNumber as _, Config, ConfigError, EngineName, HeaderLine, HttpVersion, Pace, Rate,
+    Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args};
@@ -214,8 +214,8 @@ pub struct PaceFlags {
     per_ip: Option<usize>,
     /// Minimum time between two requests to a host [default: 0s]
     ///
-    /// It counts from the sending of one request to the sending of the next.
-    #[arg(long, value_name = "TIME")]
+    /// It counts from the sending of one request to the sending of the next. A number without a unit is seconds.
+    #[arg(long, value_name = "TIME", value_parser = Span::from_number)]
     delay: Option<Span>,
     /// How fast a host is crawled: gentle, steady or full [default: steady]
     ///
@@ -224,7 +224,9 @@ pub struct PaceFlags {
     #[arg(long, value_name = "PACE", value_parser = one_of::<Pace>(Pace::WORDS))]
     pace: Option<Pace>,
     /// At most N pages per second, over all hosts, such as 10/s
-    #[arg(long, value_name = "N/s")]
+    ///
+    /// A number without a unit is per second.
+    #[arg(long, value_name = "N/s", value_parser = Rate::from_number)]
     rate: Option<Rate>,
     /// Obey a Crawl-delay in robots.txt up to this time [default: 60s]
     #[arg(long, value_name = "TIME")]

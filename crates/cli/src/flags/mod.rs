@@ -10,6 +10,7 @@ pub mod settings;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use argiope_core::base::escape::visible;
 use argiope_core::crawl::rules::{Config, ConfigError};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -275,6 +276,11 @@ fn with_valid_commands(mut error: clap::Error, arguments: &[OsString]) -> clap::
     if !is_command {
         return error;
     }
+    if let Some(root) = arguments.get(1).and_then(|first| first.to_str()).filter(|first| looks_like_root(first)) {
+        let tip = format!("did you mean `argiope crawl {}`?", visible(root));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return error;
+    }
     let mut command = command();
     for argument in arguments {
         if let Some(inner) = command.find_subcommand(argument) {
@@ -291,6 +297,12 @@ fn with_valid_commands(mut error: clap::Error, arguments: &[OsString]) -> clap::
     error
 }
 
+/// Whether a word in place of a command is the URL or the host of a site.
+fn looks_like_root(word: &str) -> bool {
+    let host = word.split(['/', ':']).next().unwrap_or_default();
+    word.contains("://") || host == "localhost" || (host.contains('.') && !host.starts_with('.'))
+}
+
 /// Parses a `crawl` command line. Does not build the parsers of the other commands, which takes longer than the rest of the
 /// start-up. Returns `None` for other commands, and for help and errors, which need the full parser.
 fn parse_crawl_only(arguments: &[OsString]) -> Option<CrawlArgs> {
@@ -302,6 +314,25 @@ fn parse_crawl_only(arguments: &[OsString]) -> Option<CrawlArgs> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_site_in_place_of_a_command_is_answered_with_crawl() {
+        for site in ["https://example.com/", "example.com", "localhost:8080", "127.0.0.1/x"] {
+            let error = parse(["argiope", site].map(Into::into)).expect_err("no command").to_string();
+            assert!(error.contains(&format!("did you mean `argiope crawl {site}`?")), "{error}");
+        }
+        let error = parse(["argiope", "crwl"].map(Into::into)).expect_err("no command").to_string();
+        assert!(!error.contains("did you mean `argiope crawl crwl`"), "{error}");
+    }
+
+    #[test]
+    fn a_delay_and_a_rate_may_have_no_unit() {
+        let line = ["argiope", "crawl", "h.example", "--delay", "5", "--rate", "10"].map(Into::into);
+        let Command::Crawl(crawl) = parse(line).expect("a command line").command else { panic!("not a crawl") };
+        let settings = config_file::crawl_settings(&crawl).expect("settings").crawl;
+        let written = (settings.delay.to_string(), settings.rate.map(|rate| rate.to_string()));
+        assert_eq!(written, ("5s".to_owned(), Some("10/s".to_owned())));
+    }
 
     #[test]
     fn clap_accepts_the_definition_of_the_command_line() {

@@ -4,6 +4,7 @@
 //! record. The message about an invalid text contains the right form, and also the text unless it may be a secret.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
@@ -252,6 +253,70 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/s", self.per_second)
     }
+}
+
+/// A value for which a number without a unit has a meaning.
+pub trait BareNumber: FromStr<Err = BadValue> {
+    /// The unit that is meant.
+    const UNIT: &'static str;
+
+    /// Parses a value with its unit, or a number alone.
+    fn from_number(text: &str) -> Result<Self, BadValue> {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if is_number { format!("{text}{}", Self::UNIT).parse() } else { text.parse() }
+    }
+}
+
+impl BareNumber for Span {
+    const UNIT: &'static str = "s";
+}
+
+impl BareNumber for Rate {
+    const UNIT: &'static str = "/s";
+}
+
+/// Reads a setting in which a number without a unit has a meaning.
+pub(crate) fn bare_number<'de, D: Deserializer<'de>, T: BareNumber>(deserializer: D) -> Result<T, D::Error> {
+    struct Text<T>(PhantomData<T>);
+    impl<T: BareNumber> Visitor<'_> for Text<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text or a number")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            T::from_number(text).map_err(E::custom)
+        }
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+    }
+    deserializer.deserialize_any(Text(PhantomData))
+}
+
+/// Like [`bare_number`], for a setting that may be absent.
+pub(crate) fn optional_bare_number<'de, D: Deserializer<'de>, T: BareNumber>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    struct Maybe<T>(PhantomData<T>);
+    impl<'de, T: BareNumber> Visitor<'de> for Maybe<T> {
+        type Value = Option<T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text or a number")
+        }
+        fn visit_none<E: de::Error>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
+            bare_number(deserializer).map(Some)
+        }
+    }
+    deserializer.deserialize_option(Maybe(PhantomData))
 }
 
 /// Splits the start of a text into a number, a unit (letters, or one `/`) and the rest: `1h30m` into 1, `h` and `30m`.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::value::{
     AssetsScope, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy, ScopeKind,
-    Size, Span, TrapPolicy, WarcCompression, With,
+    Size, Span, TrapPolicy, WarcCompression, With, bare_number, optional_bare_number,
 };
 
 /// All settings of a crawl. `docs/flags.md` describes each of them. Build it in code, or read it from a file:
@@ -94,11 +94,12 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_ip: Option<usize>,
     /// Minimum time between two requests to a host, from the sending of one to the sending of the next.
+    #[serde(deserialize_with = "bare_number")]
     pub delay: Span,
     /// How fast requests are sent to one host.
     pub pace: Pace,
     /// Limit on pages a second, over all hosts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_bare_number")]
     pub rate: Option<Rate>,
     /// A longer Crawl-delay is shortened to this.
     pub max_crawl_delay: Span,

@@ -34,7 +34,7 @@ use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
 
 pub use crate::base::value::{
-    AssetsScope, BadValue, Bearer, ConfigError, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate,
+    AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate,
     Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 #[cfg(test)]

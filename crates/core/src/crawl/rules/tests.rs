@@ -65,6 +65,26 @@ fn durations_are_numbers_with_units() {
 }
 
 #[test]
+#[allow(clippy::float_cmp)]
+fn a_delay_and_a_rate_may_be_bare_numbers() {
+    for (text, millis) in [("5", 5_000), ("0.5", 500), ("0", 0), ("500ms", 500), ("5m", 300_000)] {
+        assert_eq!(Span::from_number(text).unwrap().0.as_millis(), millis, "{text}");
+    }
+    for (text, per_second) in [("10", 10.0), ("0.5", 0.5), ("30/m", 0.5)] {
+        assert_eq!(Rate::from_number(text).unwrap().per_second, per_second, "{text}");
+    }
+    for text in ["", ".", "-1", "1e3", "1..5", "NaN"] {
+        assert!(Span::from_number(text).is_err() && Rate::from_number(text).is_err(), "{text}");
+    }
+    for text in [r#"{"delay":5,"rate":10}"#, r#"{"delay":"5","rate":"10"}"#, r#"{"delay":5.0,"rate":"10/s"}"#] {
+        let config: Config = serde_json::from_str(text).unwrap();
+        assert_eq!((config.delay, config.rate.unwrap().per_second), (Span::from_secs(5), 10.0), "{text}");
+    }
+    assert_eq!(serde_json::from_str::<Config>(r#"{"rate":null}"#).unwrap().rate, None);
+    assert!(serde_json::from_str::<Config>(r#"{"timeout":5}"#).is_err());
+}
+
+#[test]
 fn sizes_are_bytes_or_have_a_letter() {
     for (text, bytes) in [
         ("0", 0),
