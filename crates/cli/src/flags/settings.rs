@@ -19,7 +19,7 @@ pub struct CommandSettings {
 
 /// The configuration keys that select a shared crawl. They are not written to records, because the address may contain
 /// a password.
-pub const FLEET_KEYS: [&str; 2] = ["frontier", "name"];
+pub const FLEET_KEYS: [&str; 3] = ["frontier", "frontier-password-file", "name"];
 
 /// What the command reads before the crawl, writes after it, and serves meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

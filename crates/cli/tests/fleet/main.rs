@@ -8,6 +8,7 @@ mod durable_kit;
 mod kit;
 mod limits;
 mod objects;
+mod planted;
 mod recrawl;
 mod status;
 
@@ -30,8 +31,8 @@ fn four_processes_crawl_the_same_pages_as_one() {
     let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
     let mut processes = vec![fleet.spawn(&roots)];
     for _ in 0..3 {
-        // Without roots, these processes join the crawl.
-        processes.push(fleet.spawn(&[]));
+        // With the same roots, these processes join the crawl. Without roots, they would send no headers.
+        processes.push(fleet.spawn(&roots));
     }
     fleet.finish(processes);
     assert!(!fleet.logs().contains("error: "), "{}", fleet.logs());
@@ -303,7 +304,7 @@ fn another_process_continues_after_one_is_interrupted() {
     assert!(practice.web.wait_requests(100, TIMEOUT));
     signal(&first, Signal::TERM);
     assert_eq!(wait(&mut first).code(), Some(143), "{}", fleet.logs());
-    let second = fleet.spawn(&[]);
+    let second = fleet.spawn(&roots);
     fleet.finish(vec![second]);
     practice.check(&fleet.records());
     check_ownership(&practice, 0);

@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::client::{FleetClient, bytes};
 use super::connection::Unreachable;
@@ -16,14 +17,17 @@ pub struct FleetSettings {
     /// The key of the fingerprints.
     pub key: u64,
     /// The round of the crawl, counted from 1. Each recrawl starts a round.
+    #[serde(deserialize_with = "bounded_round")]
     pub round: u32,
     /// The number of buckets.
+    #[serde(deserialize_with = "bounded_buckets")]
     pub buckets: u32,
     /// Maximum number of pages, over all processes.
     pub max_pages: Option<u64>,
     /// Maximum bytes received, over all processes.
     pub max_bytes: Option<u64>,
     /// Maximum pages per second, over all processes.
+    #[serde(deserialize_with = "positive_rate")]
     pub rate: Option<f64>,
     /// Maximum number of requests in flight to one IP address, over all processes.
     pub per_ip: Option<u64>,
@@ -35,6 +39,32 @@ pub struct FleetSettings {
     pub out: String,
     /// The settings of the first process as JSON, without those that each process sets for itself.
     pub config: String,
+}
+
+/// The largest number of buckets. Their number sizes tables, and the loops over all of them.
+pub const MAX_BUCKETS: u32 = 65_536;
+/// The largest number of a round.
+pub(crate) const MAX_ROUND: u32 = 10_000;
+
+/// A number of at least 1 and at most `max`. The store and the results may have been written by others.
+fn bounded<'de, D: Deserializer<'de>>(deserializer: D, max: u32, what: &str) -> Result<u32, D::Error> {
+    let number = u32::deserialize(deserializer)?;
+    let is_valid = (1..=max).contains(&number);
+    is_valid.then_some(number).ok_or_else(|| D::Error::custom(format!("{number} is not a number of {what}")))
+}
+
+fn bounded_buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    bounded(deserializer, MAX_BUCKETS, "buckets")
+}
+
+fn bounded_round<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    bounded(deserializer, MAX_ROUND, "rounds")
+}
+
+fn positive_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let rate = Option::<f64>::deserialize(deserializer)?;
+    let is_valid = rate.is_none_or(|rate| rate.is_finite() && rate > 0.0);
+    is_valid.then_some(rate).ok_or_else(|| D::Error::custom("a rate must be positive"))
 }
 
 /// The progress of a crawl.
@@ -186,9 +216,10 @@ impl Members {
         let text = serde_json::to_vec(&info).unwrap_or_default();
         client.keep_field("members", &info.id, text)?;
         let all = Self::all(client)?;
-        let live: Vec<&MemberInfo> = all.iter().filter(|member| member.at + timeout_ms > now_ms).collect();
+        let live: Vec<&MemberInfo> =
+            all.iter().filter(|member| member.at.saturating_add(timeout_ms) > now_ms).collect();
         let index = live.iter().position(|member| member.id == info.id).unwrap_or(0);
-        for gone in all.iter().filter(|member| member.at + 4 * timeout_ms < now_ms) {
+        for gone in all.iter().filter(|member| member.at.saturating_add(4 * timeout_ms) < now_ms) {
             client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()])?;
         }
         // At least this process is live.
@@ -229,5 +260,35 @@ fn store_time(client: &mut FleetClient, key: &str) -> Result<u64, Unreachable> {
             Ok(number(0).zip(number(1)).map_or_else(local_time, |(seconds, micros)| seconds * 1_000 + micros / 1_000))
         }
         _ => Ok(local_time()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_from_the_store_are_bounded() {
+        let settings = |change: (&str, serde_json::Value)| {
+            let mut text = serde_json::json!({
+                "version": "1", "key": 1, "round": 1, "buckets": 64, "max_pages": null, "max_bytes": null, "rate": null, "per_ip": null,
+                "max_pages_per_host": null, "created": 0, "out": "x", "config": "{}",
+            });
+            text[change.0] = change.1;
+            serde_json::from_value::<FleetSettings>(text)
+        };
+        for good in [("buckets", 65_536.into()), ("round", 1.into()), ("rate", 0.5.into())] {
+            settings(good).expect("valid settings");
+        }
+        for bad in [
+            ("buckets", u32::MAX.into()),
+            ("buckets", 0.into()),
+            ("round", u32::MAX.into()),
+            ("round", 0.into()),
+            ("rate", (-1.0).into()),
+            ("rate", 0.0.into()),
+        ] {
+            assert!(settings(bad.clone()).is_err(), "{bad:?}");
+        }
     }
 }

@@ -25,7 +25,7 @@ pub use client::{
 };
 pub use codec::{QueuedLink, TakenLink};
 pub use connection::{Nodes, Unreachable};
-pub use crawl::{FleetSettings, FleetState, MemberInfo, Members};
+pub use crawl::{FleetSettings, FleetState, MAX_BUCKETS, MemberInfo, Members};
 pub use fleet::FleetFrontier;
 pub use frontier::BlockingFrontier;
 pub use lease_thread::{FleetWatcher, LeaseTimes};

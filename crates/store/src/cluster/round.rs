@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::client::{FleetClient, bytes};
 use super::codec::QueuedLink;
 use super::connection::Unreachable;
-use super::crawl::FleetSettings;
+use super::crawl::{FleetSettings, MAX_ROUND};
 use super::{bucket_of, crawl::FleetState};
 use crate::segments::{LinkOrigin, SegmentStore};
 
@@ -43,7 +43,10 @@ impl CrawlRound {
     pub fn read(client: &mut FleetClient) -> Result<u32, Unreachable> {
         let key = client.crawl_key("meta");
         let text = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), ROUND_FIELD.as_bytes()])?);
-        Ok(std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).unwrap_or(1))
+        Ok(std::str::from_utf8(&text)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .map_or(1, |round: u32| round.clamp(1, MAX_ROUND)))
     }
 
     /// Makes this round the current one, unless a later one is current. Returns the current one.

@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 const SKIPPABLE: u32 = 0x184D_2A50;
 /// Compression level of zstd.
 const LEVEL: i32 = 3;
+/// The largest content of a part. A segment is closed at 64 MiB, and a part has the records of one settle.
+const MAX_PART: u64 = 512 << 20;
+/// The largest window of a frame, as a power of two. It is allocated before the first byte is decompressed.
+const MAX_WINDOW_LOG: u32 = 27;
 
 /// The records that were settled together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,6 +96,19 @@ pub struct IndexEntry {
 pub struct SegmentIndex {
     pub owner: String,
     pub groups: Vec<IndexEntry>,
+}
+
+impl SegmentIndex {
+    /// Whether the groups follow each other, as they are written. Otherwise one frame, counted many times, could
+    /// decompress to any size.
+    pub fn is_in_order(&self) -> bool {
+        let mut end = 0;
+        self.groups.iter().all(|group| {
+            let is_after = group.offset >= end;
+            end = group.offset.saturating_add(group.length.max(1));
+            is_after
+        })
+    }
 }
 
 /// The bytes of a segment with these groups.
@@ -178,9 +195,38 @@ fn decompress_part(segment: &[u8], (offset, length): Place) -> Option<Vec<u8>> {
     decompress(segment.get(start..end)?)
 }
 
-/// Decompresses one zstd frame.
+/// Decompresses one zstd frame. `None` if it is damaged, or larger than any part that Argiope writes.
 pub fn decompress(frame: &[u8]) -> Option<Vec<u8>> {
+    decompress_up_to(frame, MAX_PART)
+}
+
+fn decompress_up_to(frame: &[u8], limit: u64) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    zstd::Decoder::new(frame).ok()?.read_to_end(&mut content).ok()?;
-    Some(content)
+    let mut decoder = zstd::Decoder::new(frame).ok()?;
+    decoder.window_log_max(MAX_WINDOW_LOG).ok()?;
+    decoder.take(limit + 1).read_to_end(&mut content).ok()?;
+    (content.len() as u64 <= limit).then_some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_grows_beyond_the_limit_is_damaged() {
+        let small = zstd::encode_all(&[b'x'; 1_000][..], LEVEL).expect("compressed");
+        assert_eq!(decompress_up_to(&small, 1_000).map(|content| content.len()), Some(1_000));
+        assert_eq!(decompress_up_to(&small, 999), None);
+    }
+
+    #[test]
+    fn parts_that_overlap_are_not_read() {
+        let group = SegmentGroup { lines: b"{}\n".to_vec(), ..SegmentGroup::default() };
+        let bytes = encode("me", &[group.clone(), group]).expect("encoded");
+        let mut index = index_of(&bytes).expect("an index");
+        assert!(index.is_in_order());
+        let (first, second) = index.groups.split_at_mut(1);
+        (second[0].offset, second[0].length) = (first[0].offset, first[0].length);
+        assert!(!index.is_in_order());
+    }
 }

@@ -359,7 +359,7 @@ impl SegmentStore {
         }
         for (segment, name) in segments.iter().enumerate() {
             let bytes = self.get_top(name)?;
-            let index = index_of(&bytes).ok_or_else(|| damaged(name))?;
+            let index = index_of(&bytes).filter(encoding::SegmentIndex::is_in_order).ok_or_else(|| damaged(name))?;
             for group in &index.groups {
                 let key = (group.bucket, group.epoch, index.owner.clone());
                 if settled.get(&key).is_none_or(|last| group.sequence > *last) {

@@ -67,7 +67,8 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
         let why = format!("{} does not contain the results of many machines", results.display());
         return Err(FleetCommandError::Failed(why));
     }
-    if target.exists() {
+    // Not `exists`, which follows a symbolic link.
+    if target.symlink_metadata().is_ok() {
         return Err(FleetCommandError::Failed(format!("{} exists already; name another directory", target.display())));
     }
     let round = last_finished(results)?;
@@ -79,6 +80,7 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     let mut partial = target.clone().into_os_string();
     partial.push(".merging");
     let partial = PathBuf::from(partial);
+    refuse_link(&partial)?;
     let config = Config { fresh: partial.exists(), ..config };
     let mut directory = Directory::open(&partial, &rules, &config)?;
     add_links(&mut directory, results, &round)?;
@@ -118,6 +120,14 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
         FleetCommandError::Failed(format!("{} cannot be renamed to {}: {error}", partial.display(), target.display()))
     })?;
     Ok(records)
+}
+
+/// Refuses to write through a symbolic link.
+fn refuse_link(path: &Path) -> Result<(), FleetCommandError> {
+    match path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+        true => Err(FleetCommandError::Failed(format!("{} is a symbolic link; remove it", path.display()))),
+        false => Ok(()),
+    }
 }
 
 /// The last round that is finished, or the only round even if it is not finished.
@@ -195,7 +205,9 @@ fn copy_archive(directory: &mut Directory, results: &Path, target: &Path, file: 
     let describe = |error: std::io::Error| FleetCommandError::Failed(format!("{file} cannot be copied: {error}"));
     let content = SegmentStore::open(results).archive(file).map_err(describe)?;
     let path = target.join(file);
-    std::fs::create_dir_all(path.parent().unwrap_or(target)).map_err(describe)?;
+    let folder = path.parent().unwrap_or(target);
+    refuse_link(folder)?;
+    std::fs::create_dir_all(folder).map_err(describe)?;
     // Committed before the file exists, so that starting over after a crash removes it.
     directory.frontier.record_created(file)?;
     directory.commit()?;

@@ -1,9 +1,11 @@
 //! `argiope crawl --frontier`, `argiope fleet` and `argiope merge`: one crawl on many machines.
 
+mod login;
 mod merge;
 mod process;
 mod rounds;
 mod settings;
+mod shared_settings;
 mod status;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::base::escape::visible;
 use argiope_core::crawl::schedule::frontier::StoreError;
-use argiope_store::cluster::{FleetClient, FleetSettings, FleetState, LeaseTimes, Nodes, Unreachable};
+use argiope_store::cluster::{FleetClient, FleetSettings, FleetState, LeaseTimes, MAX_BUCKETS, Nodes, Unreachable};
 use argiope_store::segments::SegmentStore;
 use clap::{Args, Subcommand};
 
@@ -40,12 +42,17 @@ pub struct FleetFlags {
     /// crawl.
     #[arg(long, value_name = "ADDRESS")]
     frontier: Option<String>,
+    /// Read the password of the store from a file
+    ///
+    /// Without it, the password is in the address or in the variable ARGIOPE_FRONTIER_PASSWORD.
+    #[arg(long, value_name = "FILE")]
+    frontier_password_file: Option<PathBuf>,
     /// The name of the shared crawl
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Number of groups into which hosts are divided
     #[arg(long, value_name = "N", hide = true, default_value_t = 4096,
-          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BUCKETS)))]
     buckets: u32,
     /// How long a lease lasts, in seconds
     #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 30,
@@ -61,9 +68,11 @@ impl FleetFlags {
 
     /// Applies a key of the configuration file, unless its flag is given.
     pub fn set_default(&mut self, key: &str, value: &str) {
-        // The configuration file has only two keys of these flags: `frontier` and `name`.
-        let flag = if key == "frontier" { &mut self.frontier } else { &mut self.name };
-        flag.get_or_insert_with(|| value.to_owned());
+        match key {
+            "frontier" => drop(self.frontier.get_or_insert_with(|| value.to_owned())),
+            "frontier-password-file" => drop(self.frontier_password_file.get_or_insert_with(|| value.into())),
+            _ => drop(self.name.get_or_insert_with(|| value.to_owned())),
+        }
     }
 
     /// Checks that `--frontier` and `--name` are given together.
@@ -71,6 +80,9 @@ impl FleetFlags {
         match (&self.frontier, &self.name) {
             (Some(_), None) => Err(UsageError("--frontier needs --name, the name of the shared crawl".into())),
             (None, Some(_)) => Err(UsageError("--name is the name of a shared crawl and needs --frontier".into())),
+            (None, None) if self.frontier_password_file.is_some() => {
+                Err(UsageError("--frontier-password-file has no effect without --frontier".into()))
+            }
             _ => Ok(()),
         }
     }
@@ -107,6 +119,9 @@ pub struct FleetLocation {
     /// The servers, as for --frontier
     #[arg(value_name = "ADDRESS")]
     address: String,
+    /// Read the password of the store from a file, as for --frontier
+    #[arg(long, value_name = "FILE")]
+    frontier_password_file: Option<PathBuf>,
     /// The name of the shared crawl
     #[arg(long, value_name = "NAME")]
     name: String,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
 
 use argiope_core::crawl::lease::Lease;
-use argiope_core::crawl::rules::ProgramSettings;
+use argiope_core::crawl::rules::{ProgramSettings, Root};
 use argiope_core::crawl::schedule::frontier::StoreErrorKind;
 use argiope_core::crawl::warc::segment_start;
 use argiope_core::{Link, LinkRef, Time};
@@ -21,8 +21,8 @@ use argiope_store::segments::SegmentStore;
 use signal_hook::iterator::Signals;
 
 use super::rounds::{join_round, open_results};
-use super::settings::{join_settings, shared_config};
-use super::{FleetCommandError, FleetFlags, RETRY_PAUSE, connect, finish};
+use super::settings::{join_settings, joined_config, named_roots, unused_secret};
+use super::{FleetCommandError, FleetFlags, RETRY_PAUSE, connect, finish, login};
 use crate::commands::USAGE;
 use crate::commands::crawl::{self as local_crawl, CrawlParts};
 use crate::commands::crawl_control::SharedFleet;
@@ -83,6 +83,7 @@ fn crawl_in_fleet(
     flags: &FleetFlags,
 ) -> Result<ExitCode, FleetCommandError> {
     let CommandSettings { crawl: config, io, messages } = own_settings;
+    let address = &login::address_with_password(address, flags.frontier_password_file.as_deref())?;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
     // 48 random bits: the identity of this process in the store.
     let owner = format!("{:012x}", argiope_runtime::unpredictable() >> 16);
@@ -91,14 +92,28 @@ fn crawl_in_fleet(
     // From here on, the process may wait for other processes, and a signal must end the wait.
     let mut signals = Interrupt::listen()
         .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
-    // The settings of the first process apply to all processes. Only `io` and `messages` come from this process.
+    // The shared settings of the first process apply to all processes. Everything else comes from this process.
     let settings =
         join_settings(own_settings, &mut client, flags, name, || Interrupt::pending_exit_code(&mut signals))?;
-    let shared = CommandSettings { crawl: shared_config(config, &settings)?, io: io.clone(), messages: *messages };
+    let shared = CommandSettings { crawl: joined_config(config, &settings)?, io: io.clone(), messages: *messages };
+    let named_roots = named_roots(config, &shared.crawl)?;
+    if let Some(flag) = unused_secret(config) {
+        let why =
+            "is sent only to roots that this process names, and it names none: give it the roots of the crawl too";
+        local_crawl::print_message(*messages, "WARNING", &format!("{flag} {why}"));
+    }
     let segments = open_results(name, &settings)?;
     let signals = RefCell::new(signals);
-    let participant =
-        Participant { shared: &shared, address, name, owner: &owner, ca_cert, settings: &settings, signals: &signals };
+    let participant = Participant {
+        shared: &shared,
+        named_roots,
+        address,
+        name,
+        owner: &owner,
+        ca_cert,
+        settings: &settings,
+        signals: &signals,
+    };
     let (mut sessions, mut is_waiting) = (0, false);
     loop {
         match participant.run_next_session(&mut client, &segments, flags.lease_times(), &mut sessions) {
@@ -124,6 +139,8 @@ fn crawl_in_fleet(
 struct Participant<'a> {
     /// The settings of the shared crawl, with the settings for input, output and messages of this process.
     shared: &'a CommandSettings,
+    /// The roots that the user of this process has named.
+    named_roots: Vec<Root>,
     address: &'a str,
     name: &'a str,
     /// The identity of this process in the store.
@@ -198,7 +215,8 @@ impl Participant<'_> {
         let Participant { shared, settings, .. } = self;
         // The clock starts at zero.
         let lease = Lease::until(Time::ZERO + lease_times.lease);
-        let program = ProgramSettings { lease, archive_segments: true, ..ProgramSettings::default() };
+        let named_roots = Some(self.named_roots.clone());
+        let program = ProgramSettings { lease, archive_segments: true, named_roots, ..ProgramSettings::default() };
         let rules = shared.rules(program).map_err(|error| FleetCommandError::Usage(error.to_string()))?;
         let mut rules = rules.with_fingerprint_key(settings.key);
         let mut client = self.client()?;

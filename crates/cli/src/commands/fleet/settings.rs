@@ -1,42 +1,21 @@
-//! The settings of a shared crawl. The process that starts the crawl chooses them.
+//! The settings of a shared crawl. The process that starts the crawl chooses those that are shared
+//! ([`SharedSettings`]).
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use argiope_core::crawl::rules::Config;
+use argiope_core::crawl::rules::{Config, Root};
 use argiope_store::cluster::{FleetClient, FleetSettings};
 use argiope_store::segments::{is_object_storage, redacted_place};
 use serde_json::{Map, Value};
 
+use super::shared_settings::SharedSettings;
 use super::{FleetCommandError, FleetFlags, RETRY_PAUSE};
 use crate::commands::crawl;
-use crate::flags::settings::{CommandSettings, crawl_settings_of_stored};
+use crate::flags::settings::CommandSettings;
 
 /// How long a process without roots waits until another process creates the crawl.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Settings that each process chooses for itself, and those that [`join_settings`] compares (`out`, `max-pages`). All
-/// others are those of the first process.
-const LOCAL_SETTINGS: &[&str] = &[
-    "out",
-    "concurrency",
-    "header",
-    "user",
-    "auth",
-    "cookies",
-    "proxy",
-    "resolve",
-    "dns",
-    "ca-cert",
-    "cert",
-    "key",
-    "max-memory",
-    "drain-time",
-    "engine",
-    "max-pages",
-    "fresh",
-    "recrawl",
-];
 
 /// The settings of the shared crawl. A process with roots stores its own settings if there are none yet. A process without
 /// roots waits until another process has stored them. `interrupted` returns an exit code if a signal must end the wait.
@@ -87,7 +66,7 @@ pub fn join_settings(
             // `create` replaces 0 by the time of the store.
             created: 0,
             out: own_out.clone(),
-            config: Value::from(shared_part(config)).to_string(),
+            config: stored(&SharedSettings::of(config)),
         };
         first.create(client)?
     };
@@ -132,9 +111,8 @@ const CHANGEABLE_LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-bytes", 
 
 /// The settings of the next round: those of the previous round, except for the limits that the user gives to this process.
 pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSettings, FleetCommandError> {
-    let damaged = || FleetCommandError::Failed("the settings of the crawl cannot be read".into());
-    let mut shared: Map<String, Value> = serde_json::from_str(&previous.config).map_err(|_| damaged())?;
-    let (own, default) = (shared_part(config), shared_part(&Config::default()));
+    let (own, default) = (keys_of(&SharedSettings::of(config)), keys_of(&SharedSettings::default()));
+    let mut shared = keys_of(&read_stored(previous)?);
     for &key in CHANGEABLE_LIMITS {
         // A value other than the default was given by the user.
         if own.get(key) != default.get(key)
@@ -143,7 +121,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
             shared.insert(key.to_owned(), value.clone());
         }
     }
-    let merged = crawl_settings_of_stored(shared.clone()).map_err(|_| damaged())?;
+    let merged: SharedSettings = serde_json::from_value(shared.into()).map_err(|_| damaged())?;
     Ok(FleetSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         round: previous.round + 1,
@@ -154,32 +132,39 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
         max_pages_per_host: merged.max_pages_per_host,
         // The caller sets the time.
         created: 0,
-        config: Value::from(shared).to_string(),
+        config: stored(&merged),
         ..previous.clone()
     })
 }
 
-/// The settings as JSON, without the [`LOCAL_SETTINGS`].
-fn shared_part(config: &Config) -> Map<String, Value> {
-    let mut settings = all_settings(config);
-    settings.retain(|key, _| !LOCAL_SETTINGS.contains(&key.as_str()));
-    settings
+fn damaged() -> FleetCommandError {
+    FleetCommandError::Failed("the settings of the crawl cannot be read".into())
 }
 
-/// The settings as JSON, without secrets.
-fn all_settings(config: &Config) -> Map<String, Value> {
-    match serde_json::to_value(config) {
-        Ok(Value::Object(settings)) => settings,
+/// The text that the store has for these settings.
+fn stored(settings: &SharedSettings) -> String {
+    Value::from(keys_of(settings)).to_string()
+}
+
+/// The shared settings of a crawl. Anything else in the store is ignored.
+fn read_stored(settings: &FleetSettings) -> Result<SharedSettings, FleetCommandError> {
+    serde_json::from_str(&settings.config).map_err(|_| damaged())
+}
+
+/// The settings by key.
+fn keys_of(settings: &SharedSettings) -> Map<String, Value> {
+    match serde_json::to_value(settings) {
+        Ok(Value::Object(keys)) => keys,
         _ => Map::new(),
     }
 }
 
-/// The settings of the first process, with the [`LOCAL_SETTINGS`] of this process. It is an error if the user gives this
-/// process a different value for any other setting; the message names the setting.
-pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config, FleetCommandError> {
-    let damaged = || FleetCommandError::Failed("the settings of the crawl cannot be read".into());
-    let first: Map<String, Value> = serde_json::from_str(&settings.config).map_err(|_| damaged())?;
-    let (own, default) = (shared_part(config), shared_part(&Config::default()));
+/// The settings with which this process takes part: the shared ones of the crawl, and its own for everything else. It is an
+/// error if the user gives this process a different value for a shared setting; the message names the setting.
+pub fn joined_config(config: &Config, settings: &FleetSettings) -> Result<Config, FleetCommandError> {
+    let shared = read_stored(settings)?;
+    let first = keys_of(&shared);
+    let (own, default) = (keys_of(&SharedSettings::of(config)), keys_of(&SharedSettings::default()));
     for (key, value) in &own {
         let is_default = default.get(key) == Some(value);
         if !is_default && first.get(key) != Some(value) {
@@ -190,17 +175,29 @@ pub fn shared_config(config: &Config, settings: &FleetSettings) -> Result<Config
             return Err(FleetCommandError::Usage(why));
         }
     }
-    let mut merged = all_settings(config);
-    merged.extend(first);
-    let merged = crawl_settings_of_stored(merged).map_err(|_| damaged())?;
-    // Secrets are not serialized, so they are copied.
-    let (header, user) = (config.header.clone(), config.user.clone());
-    let (auth, proxy) = (config.auth.clone(), config.proxy.clone());
-    let mut merged = Config { header, user, auth, proxy, ..merged };
+    if let Some(name) = shared.missing_in(config) {
+        let flag = name.replace('_', "-");
+        let why = format!("the crawl was started with --{flag}, which is not taken from the store: give it here too");
+        return Err(FleetCommandError::Usage(why));
+    }
+    let mut joined = shared.with_own(config);
     // These limits apply to the sum of all processes. The fleet enforces them: the store counts pages and bytes, and each
     // process gets its part of the rate.
-    (merged.max_pages, merged.max_bytes, merged.rate, merged.max_pages_per_host) = (None, None, None, None);
-    Ok(merged)
+    (joined.max_pages, joined.max_bytes, joined.rate, joined.max_pages_per_host) = (None, None, None, None);
+    Ok(joined)
+}
+
+/// The roots that the user of this process has named. Those of the store get no headers, logins and client certificates,
+/// and may not be on a private network.
+pub fn named_roots(config: &Config, joined: &Config) -> Result<Vec<Root>, FleetCommandError> {
+    Root::parse_all(&config.roots, joined.max_url).map_err(|error| FleetCommandError::Usage(error.to_string()))
+}
+
+/// The setting with a secret that is sent nowhere, because this process names no root.
+pub fn unused_secret(config: &Config) -> Option<&'static str> {
+    let secrets =
+        [("--header", !config.header.is_empty()), ("--user", config.user.is_some()), ("--cert", config.cert.is_some())];
+    secrets.into_iter().find_map(|(flag, is_set)| (is_set && config.roots.is_empty()).then_some(flag))
 }
 
 #[cfg(test)]
@@ -208,7 +205,7 @@ mod tests {
     use super::*;
 
     /// The settings that the first process of a crawl stores.
-    fn stored(config: String) -> FleetSettings {
+    fn fleet(config: String) -> FleetSettings {
         FleetSettings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             key: 1,
@@ -234,8 +231,18 @@ mod tests {
             proxy: Some("http://me:secret@proxy.example:8080".to_owned()),
             ..Config::default()
         };
-        let merged = shared_config(&own, &stored(Value::from(shared_part(&first)).to_string())).ok().unwrap();
+        let merged = joined_config(&own, &fleet(stored(&SharedSettings::of(&first)))).ok().unwrap();
         assert_eq!((merged.header, merged.user, merged.proxy), (own.header, own.user, own.proxy));
         assert_eq!((merged.roots, merged.depth), (first.roots, Some(3)));
+    }
+
+    #[test]
+    fn a_setting_that_is_not_taken_from_the_store_must_be_given_to_every_process() {
+        let first =
+            Config { roots: vec!["h.example".into()], extract_file: Some("rules.toml".into()), ..Config::default() };
+        let settings = fleet(stored(&SharedSettings::of(&first)));
+        let refused = joined_config(&Config::default(), &settings).err();
+        assert!(matches!(refused, Some(FleetCommandError::Usage(why)) if why.contains("--extract-file")));
+        assert!(joined_config(&first, &settings).is_ok());
     }
 }

@@ -4,12 +4,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use argiope_core::base::escape::{json_line, visible, visible_lines};
 use argiope_store::cluster::{BucketState, CrawlRound, FleetClient, FleetSettings, FleetState, MemberInfo, Members};
 use argiope_store::segments::SegmentStore;
 use clap::Args;
 use serde::Serialize;
 
-use super::{FleetCommandError, FleetLocation, connect, finish};
+use super::{FleetCommandError, FleetLocation, connect, finish, login};
 use crate::commands::standard_output;
 use crate::screen::wording;
 
@@ -39,7 +40,8 @@ pub struct FleetRemoval {
 /// Connects to the current round of a shared crawl and reads its settings.
 fn open(location: &FleetLocation) -> Result<(FleetClient, FleetSettings), FleetCommandError> {
     // This command leases no buckets, so the name of the owner (`status`) has no effect.
-    let mut client = connect(&location.address, &location.name, "status", location.ca_cert.as_deref())?;
+    let address = login::address_with_password(&location.address, location.frontier_password_file.as_deref())?;
+    let mut client = connect(&address, &location.name, "status", location.ca_cert.as_deref())?;
     let round = CrawlRound::read(&mut client)?;
     let mut client = client.with_name(CrawlRound::store_name(&location.name, round));
     match FleetSettings::read(&mut client)? {
@@ -224,7 +226,8 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
             "stuck": warnings,
             "store_memory": memory,
         });
-        return Ok(standard_output::print(format!("{json}\n").as_bytes()));
+        // The store may have been written by others, so control characters are escaped.
+        return Ok(standard_output::print(&json_line(&json)));
     }
     let round = if settings.round > 1 { format!(" (round {})", settings.round) } else { String::new() };
     let mut text = format!("{}{round}: {}\n", location.name, state_words(view.state));
@@ -248,7 +251,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
     for warning in &warnings {
         text += &format!("attention: {}\n", warning.message);
     }
-    let text = argiope_core::base::escape::visible_lines(text.trim_end()) + "\n";
+    let text = visible_lines(text.trim_end()) + "\n";
     Ok(standard_output::print(text.as_bytes()))
 }
 
@@ -266,7 +269,11 @@ pub fn remove(removal: &FleetRemoval) -> Result<ExitCode, FleetCommandError> {
     let segments = SegmentStore::open(Path::new(&settings.out)).of_round(settings.round);
     finish(&mut client, &settings, &segments)?;
     if !removal.yes {
-        let _ = write!(std::io::stderr(), "remove {name} from the store? Its results in {} stay. [y/N] ", settings.out);
+        let _ = write!(
+            std::io::stderr(),
+            "remove {name} from the store? Its results in {} stay. [y/N] ",
+            visible(&settings.out)
+        );
         let mut answer = String::new();
         let _ = std::io::stdin().read_line(&mut answer);
         if !answer.trim().eq_ignore_ascii_case("y") {

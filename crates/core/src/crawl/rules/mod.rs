@@ -34,8 +34,8 @@ use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
 
 pub use crate::base::value::{
-    AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate,
-    Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, EngineName, HeaderLine, HttpVersion, Login,
+    Pace, Rate, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 #[cfg(test)]
 pub(crate) use compile::MAX_HELD_BODIES;

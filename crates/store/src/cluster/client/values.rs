@@ -2,6 +2,9 @@
 
 use redis::Value;
 
+/// The largest count that is read: with 65,536 buckets, the sum is below 2^63.
+const MAX_COUNT: u64 = 1 << 46;
+
 /// A number as an argument of a script.
 pub(super) fn number(value: impl Into<u64>) -> Vec<u8> {
     value.into().to_string().into_bytes()
@@ -32,6 +35,11 @@ pub(super) fn integer(value: &Value) -> u64 {
         Value::BulkString(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0),
         _ => 0,
     }
+}
+
+/// A count of links, pages or bytes. It is capped, so that the sum over all buckets does not overflow.
+pub(super) fn count(value: &Value) -> u64 {
+    integer(value).min(MAX_COUNT)
 }
 
 /// The bytes of a reply.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::super::connection::Unreachable;
-use super::values::{array, bytes, integer, pairs};
+use super::values::{array, bytes, count, integer, pairs};
 use super::{BucketState, FleetClient, plain};
 use crate::segments::Position;
 
@@ -32,6 +32,7 @@ impl FleetClient {
         for answer in answers {
             let reply = array(answer?);
             let number_at = |index: usize| reply.get(index).map_or(0, integer);
+            let count_at = |index: usize| reply.get(index).map_or(0, count);
             states.push(BucketState {
                 owner: reply
                     .first()
@@ -39,12 +40,12 @@ impl FleetClient {
                     .unwrap_or_default(),
                 epoch: number_at(1),
                 until: number_at(2),
-                known: number_at(3),
-                queued: number_at(4),
-                leased: number_at(5),
-                settled: number_at(6),
-                pages: number_at(7),
-                bytes: number_at(8),
+                known: count_at(3),
+                queued: count_at(4),
+                leased: count_at(5),
+                settled: count_at(6),
+                pages: count_at(7),
+                bytes: count_at(8),
             });
         }
         Ok(states)
@@ -80,9 +81,9 @@ impl FleetClient {
         let mut states = Vec::with_capacity(answers.len());
         for answer in answers {
             let reply = array(answer?);
-            let number_at = |index: usize| reply.get(index).map_or(0, integer);
+            let count_at = |index: usize| reply.get(index).map_or(0, count);
             let [known, queued, leased, settled, pages, bytes] =
-                [number_at(0), number_at(1), number_at(2), number_at(3), number_at(4), number_at(5)];
+                [count_at(0), count_at(1), count_at(2), count_at(3), count_at(4), count_at(5)];
             states.push(BucketState { known, queued, leased, settled, pages, bytes, ..BucketState::default() });
         }
         Ok(states)
