@@ -5,8 +5,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
 
 /// A file being written.
 pub struct AtomicFile {
@@ -16,7 +18,13 @@ pub struct AtomicFile {
     temporary: Option<PathBuf>,
     /// The final path.
     path: PathBuf,
+    /// Whether it is marked as written by this program: see [`AtomicFile::create_output`].
+    is_marked: bool,
 }
+
+/// The extended attribute that marks an output. Its value is the size and the time of change of the file, so that a file
+/// that somebody has changed since then does not count as ours.
+const MARK: &str = "user.argiope.output";
 
 impl AtomicFile {
     /// Creates the temporary file, in the folder of `path`. A device or a pipe is opened instead.
@@ -25,7 +33,7 @@ impl AtomicFile {
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
             // A device or a pipe. For a directory, the system returns an error.
             let file = File::options().write(true).open(path)?;
-            return Ok(Self { file: Some(file), temporary: None, path: final_path });
+            return Ok(Self { file: Some(file), temporary: None, path: final_path, is_marked: false });
         }
         if path.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -33,12 +41,30 @@ impl AtomicFile {
         // A unique name. It is short, so that it is valid even if the final name has the maximum length.
         let temporary = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
         let file = File::options().write(true).create_new(true).open(&temporary)?;
-        Ok(Self { file: Some(file), temporary: Some(temporary), path: final_path })
+        Ok(Self { file: Some(file), temporary: Some(temporary), path: final_path, is_marked: false })
+    }
+
+    /// Creates a file that the user names for an output. An existing file is replaced only if it is empty, or if this
+    /// program has written it and it has not been changed since.
+    pub fn create_output(path: &Path) -> io::Result<Self> {
+        Self::check_output(path)?;
+        let mut file = Self::create(path)?;
+        file.is_marked = file.temporary.is_some();
+        Ok(file)
+    }
+
+    /// The error that [`AtomicFile::create_output`] would return for an existing file.
+    pub fn check_output(path: &Path) -> io::Result<()> {
+        let why = "it exists, and Argiope did not write it; remove it or name another file";
+        if is_foreign(path) { Err(io::Error::new(io::ErrorKind::AlreadyExists, why)) } else { Ok(()) }
     }
 
     /// Renames the complete file to its final name.
     pub fn rename_into_place(mut self) -> io::Result<()> {
-        drop(self.file.take());
+        if let Some(file) = self.file.take().filter(|_| self.is_marked) {
+            // Ignored: where the file system has no such attributes, the file is not replaced later.
+            let _ = fsetxattr(&file, MARK, mark_of(&file.metadata()?).as_bytes(), XattrFlags::empty());
+        }
         match self.temporary.take() {
             None => Ok(()),
             Some(temporary) => fs::rename(&temporary, &self.path).inspect_err(|_| {
@@ -57,12 +83,33 @@ impl AtomicFile {
         Self::write(path, bytes)
     }
 
+    /// Writes a whole output: see [`AtomicFile::create_output`].
+    pub fn write_output(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        let mut temporary = Self::create_output(path)?;
+        temporary.write_all(bytes.as_ref())?;
+        temporary.rename_into_place()
+    }
+
     /// Writes a whole file.
     pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let mut temporary = Self::create(path)?;
         temporary.write_all(bytes.as_ref())?;
         temporary.rename_into_place()
     }
+}
+
+/// Whether this is a file with content that this program has not written. A symbolic link has no content of its own.
+fn is_foreign(path: &Path) -> bool {
+    let Ok(metadata) = path.symlink_metadata() else { return false };
+    let mut value = [0; 64];
+    let mark = lgetxattr(path, MARK, &mut value).ok();
+    let is_own = mark.and_then(|length| value.get(..length)) == Some(mark_of(&metadata).as_bytes());
+    metadata.is_file() && metadata.len() > 0 && !is_own
+}
+
+/// The value of [`MARK`] for a file.
+fn mark_of(metadata: &fs::Metadata) -> String {
+    format!("{} {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// Opens a file for writing, and creates it if needed. Its contents are kept; a symbolic link is refused.
@@ -98,6 +145,28 @@ impl Drop for AtomicFile {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn an_output_replaces_only_what_this_program_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        for text in ["one", "two"] {
+            AtomicFile::write_output(&path, text).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        // A changed output, and a file of somebody else.
+        for is_removed in [false, true] {
+            if is_removed {
+                fs::remove_file(&path).unwrap();
+            }
+            fs::write(&path, "precious").unwrap();
+            let error = AtomicFile::write_output(&path, "new").unwrap_err().to_string();
+            assert!(error.contains("Argiope did not write it"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        }
+        fs::write(&path, "").unwrap();
+        AtomicFile::write_output(&path, "in an empty file").unwrap();
+    }
 
     #[test]
     fn a_symbolic_link_is_replaced_and_not_followed() {

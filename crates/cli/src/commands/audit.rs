@@ -155,7 +155,7 @@ fn has_failing_finding(audit: &Audit, fail_on: &[String]) -> bool {
 fn write_output(args: &AuditArgs, text: &[u8]) -> ExitCode {
     let written = match &args.output {
         None => standard_output::write(text),
-        Some(file) => AtomicFile::write(file, text),
+        Some(file) => AtomicFile::write_output(file, text),
     };
     match written {
         // A closed pipe (`| head`) is not an error.

@@ -378,7 +378,7 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     }
     let written = match &args.output {
         None => standard_output::write(&render(args, report)),
-        Some(file) => AtomicFile::write(file, render(args, report)),
+        Some(file) => AtomicFile::write_output(file, render(args, report)),
     };
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,

@@ -75,6 +75,9 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
             let why = format!("{} cannot be written: it is a folder; name a file", csv.display());
             return Ok(fail(settings.messages, &why));
         }
+        if let Err(error) = AtomicFile::check_output(csv) {
+            return Ok(fail(settings.messages, &format!("{} cannot be written: {error}", csv.display())));
+        }
     }
     let code = match crawl_in_directory(settings, rules) {
         Ok(code) => code,

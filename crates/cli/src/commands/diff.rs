@@ -97,7 +97,7 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
 
 /// Writes to a temporary file and renames it.
 fn diff_to_file(args: &DiffArgs, path: &Path) -> Result<DiffTotals, ReadError> {
-    let mut out = BufWriter::new(AtomicFile::create(path)?);
+    let mut out = BufWriter::new(AtomicFile::create_output(path)?);
     let totals = write(args, &mut out)?;
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.rename_into_place()?;
     Ok(totals)

@@ -291,7 +291,7 @@ fn show_crowd(program: &Path, engines: &[EngineName], count: usize, args: &Exhib
 }
 
 fn write_svg(file: &Path, chart: String) -> Result<(), Stopped> {
-    let written = AtomicFile::write(file, chart);
+    let written = AtomicFile::write_output(file, chart);
     Ok(written.map_err(|error| format!("{} cannot be written: {error}", file.display()))?)
 }
 

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::export::csv::Formulas;
 use crate::export::{self, TextForm};
-use crate::records::ReadError;
+use crate::records::{self, ReadError};
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 
@@ -18,6 +18,7 @@ use crate::screen::wording;
 use argiope_content::Extraction;
 use argiope_core::base::escape::visible;
 use argiope_runtime::content_reader;
+use argiope_store::segments::SegmentStore;
 
 /// Size of the write buffer.
 const BUFFER: usize = 64 << 10;
@@ -144,7 +145,11 @@ fn tell_unarchived(args: &ExportArgs) -> Result<(), (ReadError, String)> {
 /// the name of the target.
 fn export_to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result<(), (ReadError, String)> {
     let export = || -> Result<(), ReadError> {
-        let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create(path)?);
+        let directory = &args.directory;
+        if !directory.join("crawl.json").exists() && !SegmentStore::has_results(directory) {
+            return Err(ReadError::Refused(records::not_a_crawl_directory(directory)));
+        }
+        let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create_output(path)?);
         write(args, rules, Some(path), &mut out)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         Ok(file.rename_into_place()?)

@@ -54,7 +54,7 @@ pub struct ReportArgs {
 /// Prints the report, or writes it in another form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     let write_output = |text: &[u8]| match &args.html {
-        Some(file) if file != Path::new("-") => AtomicFile::write(file, text),
+        Some(file) if file != Path::new("-") => AtomicFile::write_output(file, text),
         _ => standard_output::write(text),
     };
     if let Some(group) = args.list.as_deref().filter(|group| !detail::is_group(group)) {

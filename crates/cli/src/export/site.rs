@@ -115,7 +115,7 @@ fn prepare(folder: &Path) -> Result<(), ReadError> {
 }
 
 /// Creates the parent folders of a file. Refuses symbolic links, which could lead out of the folder.
-fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError> {
+pub(super) fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError> {
     let mut path = folder.to_owned();
     let parts: Vec<&str> = file.split('/').collect();
     for part in parts.iter().take(parts.len().saturating_sub(1)) {

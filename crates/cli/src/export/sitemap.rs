@@ -152,7 +152,7 @@ fn open_part(file: &Path, number: u32) -> Result<(BufWriter<AtomicFile>, String)
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = format!("{stem}-{number}.xml");
     let path: PathBuf = file.with_file_name(&name);
-    let mut part = BufWriter::new(AtomicFile::create(&path)?);
+    let mut part = BufWriter::new(AtomicFile::create_output(&path)?);
     begin(&mut part, "urlset")?;
     Ok((part, name))
 }

@@ -1,16 +1,18 @@
 //! The main text of pages: as JSON Lines, or one file per page.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use argiope_content::{Article, Document, MainText, ParseLimits, TEXT_CUT, TextFormat};
 use argiope_core::base::escape::write_json;
 use argiope_core::page::page_budget::PageBudget;
+use argiope_runtime::atomic_file::AtomicFile;
 use serde::Serialize;
 
 use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
+use super::site::create_folders;
 use crate::records::{self, ReadError, StoredRecord};
 
 /// Plain text or Markdown.
@@ -69,6 +71,7 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
     };
     let mut names = FileNames::default();
     let mut count = 0;
+    fs::create_dir_all(folder)?;
     html_pages(directory, |_, page| {
         let found = title_and_text(page, form);
         let content = match (found.limited, form) {
@@ -76,11 +79,11 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
             (Some(reason), TextForm::Text) => format!("[Incomplete: {reason}]\n\n{}", found.text),
             (Some(reason), TextForm::Markdown) => format!("<!-- Incomplete: {reason} -->\n\n{}", found.text),
         };
-        let path = folder.join(names.assign(&page.url, Some(extension)));
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(path, content)?;
+        let name = names.assign(&page.url, Some(extension));
+        create_folders(folder, &name.to_string_lossy())?;
+        let path = folder.join(name);
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        AtomicFile::write_output(&path, content).map_err(named)?;
         count += 1;
         Ok(())
     })?;
