@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use argiope_core::Remedy;
+use argiope_core::{Failure, Remedy, TlsFault};
 use argiope_runtime::Error;
 
 /// Settings of more than one word whose errors come from the configuration, where they are written with hyphens.
@@ -63,6 +63,16 @@ fn setting(key: &'static str) -> &'static str {
     if key == "out" { "directory" } else { SETTINGS.iter().find(same).copied().unwrap_or(key) }
 }
 
+/// The message of a failed page, with what a program can do about it.
+pub(crate) fn failure_message(failure: &Failure) -> String {
+    let advice = match failure.tls {
+        Some(TlsFault::Untrusted) => "; `ca_cert` trusts its authority, `insecure` skips the verification",
+        Some(TlsFault::Invalid) => "; `ca_cert` does not help, `insecure` skips the verification",
+        _ => "",
+    };
+    format!("{}{advice}", reworded(&failure.message))
+}
+
 /// A message with the names of settings in place of flags. Text in backquotes is a command line, which is not changed.
 pub(crate) fn reworded(text: &str) -> Cow<'_, str> {
     if !text.contains("--") {
@@ -96,8 +106,7 @@ fn without_flags(mut text: &str, out: &mut String) {
             out.push_str(&flag.replace('-', "_"));
             out.push('`');
         }
-        // The library has no short flags.
-        text = rest.strip_prefix(" (-k)").unwrap_or(rest);
+        text = rest;
     }
     out.push_str(text);
 }
@@ -112,7 +121,6 @@ mod tests {
             ("longer than --max-url", "longer than `max_url`"),
             ("`argiope export d --format jsonl` gives all", "`argiope export d --format jsonl` gives all"),
             ("give it with --user", "give it with `user`"),
-            ("--insecure (-k) skips it", "`insecure` skips it"),
             ("a -- b", "a -- b"),
             ("nothing to change", "nothing to change"),
         ] {

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::library_messages::reworded;
+use crate::library_messages::failure_message;
 
 /// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///
@@ -48,8 +48,7 @@ impl Page {
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
         if let Some(failure) = &mut visit.facts.error {
-            let message = reworded(&failure.advised()).into_owned();
-            failure.message = message.into();
+            failure.message = failure_message(failure).into();
         }
         Self { visit, bytes, headers, document: OnceLock::new() }
     }

@@ -116,6 +116,6 @@ fn a_root_without_a_scheme_fails_with_its_certificate_in_the_words_of_the_librar
     let failure = page.error().expect("a failure").clone();
     assert_eq!(page.outcome(), Outcome::Failed);
     assert_eq!(failure.tls, Some(TlsFault::Untrusted));
-    assert!(failure.message.contains("`ca_cert` FILE trusts its authority, `insecure` skips"), "{failure}");
+    assert!(failure.message.contains("`ca_cert` trusts its authority, `insecure` skips"), "{failure}");
     assert_eq!(web.requests(), 0);
 }

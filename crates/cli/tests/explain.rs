@@ -128,6 +128,28 @@ fn nofollow_depth_and_redirect_loops_are_explained() {
 }
 
 #[test]
+fn an_entry_of_a_sitemap_is_explained_by_the_scope_that_rejected_it() {
+    let site = Site::http("127.7.3.200:0").expect("a socket");
+    let root = site.url("/");
+    let base = root.trim_end_matches('/').to_owned();
+    let list =
+        format!("<urlset><url><loc>{base}/listed</loc></url><url><loc>http://other.example/x</loc></url></urlset>");
+    let site = site
+        .robots(&format!("Sitemap: {base}/s.xml\n"))
+        .page("/s.xml", Response::text(list).content_type("application/xml"))
+        .page("/", Response::html("x"));
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = as_text(folder.path());
+    argiope(&["crawl", &root, "-d", directory, "-q", "--scope", "page"]);
+    let listed = stdout(&["explain", directory, "/listed"]);
+    assert!(listed.contains("out of scope, rule page: not one of the roots"), "{listed}");
+    assert!(!listed.contains("another site"), "{listed}");
+    let foreign = stdout(&["explain", directory, "http://other.example/x"]);
+    assert!(foreign.contains("another site"), "{foreign}");
+}
+
+#[test]
 fn the_report_can_be_printed_again_as_text_and_html() {
     let (_web, root) = web();
     let folder = tempfile::tempdir().expect("a folder");

@@ -265,3 +265,84 @@ fn a_folder_that_is_not_a_crawl_directory_is_named_and_left_unchanged() {
     assert_eq!(std::fs::read_to_string(&file).expect("still there"), "mine");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
+
+#[test]
+fn outputs_replace_only_files_that_argiope_has_written() {
+    let (web, root) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (directory, file) = (at("d.crawl"), at("out"));
+    crawl(Path::new(&directory), &root, &[]);
+    let requests = web.requests();
+    for arguments in [
+        &["export", &directory, "--format", "csv", "-o", &file][..],
+        &["report", &directory, "--html", &file],
+        &["audit", &directory, "--format", "json", "-o", &file],
+        &["crawl", &root, "-d", &at("other.crawl"), "-q", "--csv", &file],
+    ] {
+        let _ = std::fs::remove_file(&file);
+        std::fs::write(&file, "precious").expect("written");
+        let refused = argiope(arguments);
+        let message = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.contains("Argiope did not write it"), "{arguments:?}: {message}");
+        assert_eq!(std::fs::read_to_string(&file).expect("there"), "precious");
+        assert_eq!(web.requests(), requests, "it is refused before the crawl");
+        if arguments[0] != "crawl" {
+            std::fs::remove_file(&file).expect("removed");
+            // The second time, the file is that of the first.
+            (0..2).for_each(|_| assert!(argiope(arguments).status.success(), "{arguments:?}"));
+        }
+    }
+}
+
+#[test]
+fn texts_in_a_folder_do_not_replace_foreign_files_or_follow_links() {
+    let (_web, root) = web();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let directory = at("d.crawl");
+    crawl(Path::new(&directory), &root, &["--warc"]);
+    let export = |out: &str| argiope(&["export", &directory, "--format", "markdown", "-o", out]);
+    let out = at("pages/");
+    (0..2).for_each(|_| assert!(export(&out).status.success(), "an earlier export is replaced"));
+    let mut files = vec![std::path::PathBuf::from(&out)];
+    let file = loop {
+        let path = files.pop().expect("a file");
+        if !path.is_dir() {
+            break path;
+        }
+        files.extend(std::fs::read_dir(&path).expect("a folder").flatten().map(|entry| entry.path()));
+    };
+    std::fs::write(&file, "precious").expect("written");
+    let refused = export(&out);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && message.contains("Argiope did not write it"), "{message}");
+    assert_eq!(std::fs::read_to_string(&file).expect("there"), "precious");
+    // Each folder of the export is a link to a foreign folder.
+    let (linked, foreign) = (at("linked"), at("foreign"));
+    for folder in [&linked, &foreign] {
+        std::fs::create_dir(folder).expect("created");
+    }
+    for entry in std::fs::read_dir(&out).expect("a folder").flatten().filter(|entry| entry.path().is_dir()) {
+        std::os::unix::fs::symlink(&foreign, Path::new(&linked).join(entry.file_name())).expect("linked");
+    }
+    let refused = export(&linked);
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    assert_eq!(std::fs::read_dir(&foreign).expect("there").count(), 0);
+}
+
+#[test]
+fn error_pages_have_no_list_of_links() {
+    let site = Site::http("127.6.61.1:0").expect("a socket");
+    let site = site.page("/", Response::links(["/gone"])).fallback(Response::links(["/never"]).with_status(404));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("d.crawl").display().to_string();
+    let lines = stdout(&["crawl", &root, "-d", &directory, "-q", "--with", "links", "--jsonl", "-"]);
+    let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |status: u64| records.iter().find(|record| record["status"] == status && record["type"] == "page");
+    assert_eq!(of(200).expect("the root")["link_list"].as_array().map(Vec::len), Some(1));
+    assert_eq!(of(404).expect("the error page").get("link_list"), None);
+}

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use argiope_core::LinkKind;
 use argiope_core::crawl::rules::Rules;
+use argiope_core::{LinkKind, UrlRef};
 use argiope_store::disk::{HistoryEvent, LinkGraph, UrlTracer};
 use argiope_store::segments::SegmentStore;
 
@@ -81,6 +81,7 @@ pub fn unfollowed(
     url: &str,
     pages: &HashMap<String, LinkingPage>,
     rules: Option<&Rules>,
+    is_in_scope: bool,
 ) -> Result<Vec<UnfollowedReason>, ReadError> {
     let follows_nofollow = rules.is_some_and(|rules| rules.follow_nofollow);
     let (mut reasons, mut has_followed_link) = (BTreeSet::new(), false);
@@ -88,7 +89,10 @@ pub fn unfollowed(
         let Some(linking_page) = pages.get(page.source) else { return Ok::<(), ReadError>(()) };
         for edge in page.edges().filter(|edge| edge.target == url) {
             let is_asset = edge.kind == LinkKind::Asset;
-            if page.is_sitemap && edge.kind == LinkKind::Sitemap {
+            if page.is_sitemap && edge.kind == LinkKind::Sitemap && !is_in_scope && is_same_host(page.source, url) {
+                // The sitemap may list the page. The scope has rejected it.
+                has_followed_link = true;
+            } else if page.is_sitemap && edge.kind == LinkKind::Sitemap {
                 reasons.insert(UnfollowedReason::OtherSite);
             } else if (edge.nofollow || linking_page.nofollow) && !follows_nofollow {
                 reasons.insert(UnfollowedReason::Nofollow);
@@ -103,4 +107,10 @@ pub fn unfollowed(
         Ok(())
     })?;
     Ok(if has_followed_link { Vec::new() } else { reasons.into_iter().collect() })
+}
+
+/// Whether two URLs have the same host; `www.` does not count.
+fn is_same_host(one: &str, other: &str) -> bool {
+    let host = |url| UrlRef::from_normal(url).map(|url| url.host().trim_start_matches("www.").to_owned());
+    host(one).is_some_and(|one| host(other) == Some(one))
 }

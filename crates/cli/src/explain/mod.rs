@@ -178,7 +178,8 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
         let pages = links::linking_pages(directory, &referrers.first)?;
         // The depth that the crawl would have given to the URL: that of the first link to it.
         depth = pages.values().map(|page| page.depth.saturating_add(1)).min().unwrap_or(1);
-        unfollowed = links::unfollowed(&mut graph, found.url.as_str(), &pages, rules.as_ref())?;
+        let is_in_scope = scope(&found.url, kind, depth, &config, rules.as_ref()).rejected.is_none();
+        unfollowed = links::unfollowed(&mut graph, found.url.as_str(), &pages, rules.as_ref(), is_in_scope)?;
     }
     let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
     let crawled_by = disk::crawled_by(directory);

@@ -169,8 +169,8 @@ impl TlsFault {
     /// What the user can do about it.
     fn advice(self) -> Option<&'static str> {
         match self {
-            Self::Untrusted => Some("--ca-cert FILE trusts its authority, --insecure (-k) skips the verification"),
-            Self::Invalid => Some("--ca-cert does not help, --insecure (-k) skips the verification"),
+            Self::Untrusted => Some("--ca-cert FILE trusts its authority, -k skips the verification"),
+            Self::Invalid => Some("--ca-cert does not help, -k skips the verification"),
             Self::Absent | Self::Handshake => None,
         }
     }

@@ -290,11 +290,9 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
         if !rules.with_anchors {
             examined.links.drop_anchors();
         }
-    }
-    if rules.with_links {
-        visit.findings.all_links = Some(Box::new(examined.links.clone()));
-    }
-    if is_success {
+        if rules.with_links {
+            visit.findings.all_links = Some(Box::new(examined.links.clone()));
+        }
         // A long base URL turns a little markup into many bytes, and many visits may wait for the keeper.
         let dropped = examined.links.truncate(follow::MAX_FOLLOW_BYTES);
         examined.links.shrink();
