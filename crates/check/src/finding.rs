@@ -222,6 +222,13 @@ impl CheckReport {
         broken == 0 && unknown > 0 && unknown >= links.saturating_sub(not_checked + ignored + over_limits)
     }
 
+    /// The findings for people: without the external links that are unknown because no external host could be reached, which
+    /// one note reports.
+    pub fn shown_findings(&self) -> impl Iterator<Item = &LinkFinding> {
+        let is_unreached = |fault: &Fault| fault.verdict == Verdict::Unknown && fault.kind == FaultKind::Failed;
+        self.findings.iter().filter(move |finding| !(self.is_network_down && is_unreached(&finding.fault)))
+    }
+
     /// Whether at least one target is broken.
     pub fn has_broken(&self) -> bool {
         self.summary.broken > 0

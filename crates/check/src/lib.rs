@@ -34,4 +34,4 @@ pub use finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occu
 pub use folder::FolderCheck;
 pub use options::{BadStatusRanges, CheckLimits, CheckOptions, CheckProgress, StatusRanges, read_ignore_file};
 pub use remote::{RemoteFaults, RemoteTarget};
-pub use web::{LIST_NAME, WebCheck};
+pub use web::{CHECK_FILE, LIST_NAME, WebCheck};

@@ -64,10 +64,13 @@ fn every_problem_is_found_and_clean_pages_have_no_findings() {
             assert!(!found.contains(*path), "{}: {path} is found", case.id);
         }
     }
-    // Every finding that the command knows has a page that shows it, or is listed as not judged.
+    // Every finding that the command knows has a page that shows it, or is listed as not judged. The findings of `check` are
+    // tested with that command.
+    let of_check = ["external-broken", "fragment-missing"];
     let listed = text(&argiope(folder.path(), &["audit", "--list"]).stdout);
     for id in listed.lines().filter_map(|line| line.split_whitespace().next()) {
-        assert!(AUDIT_CASES.iter().any(|case| case.id == id) || unjudged.contains(id), "{id} has no page");
+        let is_tested = AUDIT_CASES.iter().any(|case| case.id == id) || of_check.contains(&id);
+        assert!(is_tested || unjudged.contains(id), "{id} has no page");
     }
     assert_eq!(unjudged, BTreeSet::new(), "a sitemap, resources and texts were recorded");
     let faulty_robots = format!("{root}robots.txt");

@@ -48,7 +48,7 @@ const SITE: &[(&str, &str)] = &[
         "<!DOCTYPE html><title>t</title>\n<a href=\"about\">About</a> <a href=\"/guide/\">Guide</a>\n\
          <a href=\"missing.html\">The <b>missing</b> page</a>\n<a href=\"guide/#start\">ok</a>\n\
          <a href=\"guide/index.html#strat\">Start here</a> <a href=\"#top\">up</a> <a href=\"#nowhere\">x</a>\n\
-         <a href=\"#/route\">app</a> <a href=\"about.html#:~:text=home\">text</a> <a href=\"about#caf%C3%A9\">é</a>\n\
+         <a href=\"#/route\">app</a> <a href=\"about.html#:~:text=and%20Down\">text</a> <a href=\"about#caf%C3%A9\">é</a>\n\
          <a href=\"mailto:me\">m</a> <a href=\"mailto:me@example.com\">m</a> <a href=\"file:///C:/x\">f</a>\n\
          <a href=\"http://[bad/\">b</a> <a href=\"tel:123\">t</a> <img src=\"a.png\" srcset=\"a.png 1x, b.png 2x\">\n\
          <a href=\"assets/\">listing</a> <a href=\"About.html\">case</a>",
@@ -592,6 +592,8 @@ fn links_are_unknown_if_no_external_host_can_be_reached() {
         assert!(found.len() == 2 && found.iter().all(|(verdict, ..)| verdict == "unknown"), "{found:?}");
         let notes = text(&output.stderr).matches("is the network down?").count();
         assert_eq!(notes, 1, "{}", text(&output.stderr));
+        let output = argiope(folder.path(), &[&[file], flags.get(..6).expect("flags")].concat(), "");
+        assert!(!text(&output.stdout).contains("a.test"), "the note stands for all: {}", text(&output.stdout));
     }
 }
 
@@ -626,4 +628,62 @@ fn text_fragments_are_checked_against_the_text_of_the_page() {
         let output = argiope(folder.path(), &[&arguments[..], &["--allow-private"]].concat(), "");
         assert_eq!(findings(&output), missing(&page), "{arguments:?}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn what_a_check_found_is_in_the_report_and_the_audit_of_its_directory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (site, other) = (Site::http("127.0.0.1:0").expect("a socket"), Site::http("127.0.0.2:0").expect("a socket"));
+    let (root, gone) = (site.url("/"), other.url("/gone"));
+    let page = format!("<title>A page with a title</title><a href='{gone}'>x</a><a href='/about#part'>y</a>");
+    let site = site.page("/", Response::html(page)).page("/about", Response::html("<title>About</title><p id=p>"));
+    let _web = PracticeWeb::new().site(site).site(other).start().expect("a server");
+    let output = argiope(folder.path(), &[&root, "-d", "a.crawl", "--allow-private", "-q"], "");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let output = command.current_dir(folder.path()).args(arguments).output().expect("the command was built");
+        text(&output.stdout)
+    };
+    let audit: Value = serde_json::from_str(&run(&["audit", "a.crawl", "--format", "json"])).expect("JSON");
+    let found: BTreeSet<(&str, &str)> = audit["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .flat_map(|finding| {
+            let urls = finding["pages"].as_array().expect("pages").iter();
+            urls.map(|page| (finding["id"].as_str().expect("an id"), page["url"].as_str().expect("a URL")))
+        })
+        .filter(|(id, _)| matches!(*id, "external-broken" | "fragment-missing" | "broken-link"))
+        .collect();
+    let fragment = format!("{root}about#part");
+    assert_eq!(found, BTreeSet::from([("external-broken", gone.as_str()), ("fragment-missing", fragment.as_str())]));
+    let report = run(&["report", "a.crawl"]);
+    assert!(report.contains(&gone) && report.contains("2 broken, 0 unknown"), "{report}");
+    let report: Value = serde_json::from_str(&run(&["report", "a.crawl", "--json"])).expect("JSON");
+    assert_eq!(report["check"]["broken"], 2, "{report}");
+    let again = argiope(folder.path(), &[&root, "-d", "a.crawl", "--fresh", "--allow-private", "-q"], "");
+    assert_eq!(again.status.code(), Some(3), "{}", text(&again.stderr));
+}
+
+#[test]
+fn settings_come_from_a_configuration_file_and_flags_override_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = "ignore = [\"gone\"]\nfragments = \"no\"\nexternal = false\nformat = \"json\"\naccept = \"200-299,404\"\nmax-tries = 1\n";
+    write(
+        folder.path(),
+        &[
+            ("a.html", "<a href=gone.html>x</a><a href='#y'>y</a><a href=z.html>z</a>"),
+            ("check.toml", settings),
+            ("bad.toml", "extrenal = false\n"),
+        ],
+    );
+    let output = argiope(folder.path(), &["a.html", "--config", "check.toml"], "");
+    assert_eq!(findings(&output), expected(&[("broken", "missing_file", "z.html")]), "{}", text(&output.stderr));
+    let flags = ["a.html", "--config", "check.toml", "--fragments", "yes", "--ignore", "^z"];
+    let both = [("broken", "missing_file", "gone.html"), ("broken", "fragment", "a.html#y")];
+    assert_eq!(findings(&argiope(folder.path(), &flags, "")), expected(&both));
+    let bad = argiope(folder.path(), &["a.html", "--config", "bad.toml"], "");
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(text(&bad.stderr).contains("did you mean `external`?"), "{}", text(&bad.stderr));
 }

@@ -6,13 +6,24 @@ use argiope_core::page::examine::tokenizer::{Dialect, Tag, TextMode, TokenHandle
 use argiope_core::page::examine::{
     ForeignStack, TextContext, decode_character_references, has_word, kind_of_rel, refresh_header, srcset_candidates,
 };
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 
 use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText};
 use crate::anchors::AnchorCollector;
 
 /// Reads HTML, or XHTML if `is_xml`.
-pub(super) fn read<'a>(text: &'a str, is_xml: bool, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
+pub(super) fn read<'a>(
+    text: &'a str,
+    is_xml: bool,
+    anchors: &mut impl AnchorCollector,
+    budget: &PageBudget,
+) -> DocumentReferences<'a> {
+    // The tokenizer reads each byte once.
+    if !budget.spend(text.len()) {
+        return DocumentReferences::default();
+    }
     let mut reader = HtmlReader {
+        budget,
         text,
         is_xml,
         found: DocumentReferences::default(),
@@ -35,6 +46,7 @@ struct HtmlReader<'a, 'b, A> {
     is_xml: bool,
     found: DocumentReferences<'a>,
     anchors: &'b mut A,
+    budget: &'b PageBudget,
     /// The open elements of SVG and MathML.
     foreign: ForeignStack,
     /// The number of open `template` elements. Their content is not displayed.
@@ -91,6 +103,9 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
     /// Adds a reference. `written` is the attribute value, a slice of `self.text`.
     fn add(&mut self, written: Option<&[u8]>, kind: ReferenceKind, text: ReferenceText<'a>) {
         let Some((written, offset)) = written.and_then(|written| self.locate(written)) else { return };
+        if !self.budget.spend(VISIT + written.len()) {
+            return;
+        }
         let href = decode_character_references(written, TextContext::Attribute);
         self.found.references.push(Reference { href, kind, offset, text });
     }
@@ -156,7 +171,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
         const TYPE: u64 = const_key(b"type");
         let mut values = AttributeValues::default();
         let mut id = None;
-        for (name, value) in tag.attributes() {
+        for (name, value) in tag.attributes().take_while(|(name, value)| self.budget.spend(name.len() + value.len())) {
             let value_slot = match key(name) {
                 ID => &mut id,
                 NAME => &mut values.name,
@@ -192,6 +207,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
     fn add_anchor(&mut self, written: Option<&[u8]>) {
         if let Some((written, _)) = written.and_then(|written| self.locate(written))
             && !written.is_empty()
+            && self.budget.spend(VISIT + written.len())
         {
             self.anchors.add(&decode_character_references(written, TextContext::Attribute));
         }
@@ -199,7 +215,8 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
 
     /// Reads only the id, for elements without references.
     fn read_id(&mut self, tag: &Tag<'_>) {
-        let id = tag.attributes().find(|(name, _)| matches!(name, [b'i' | b'I', b'd' | b'D']));
+        let mut charged = tag.attributes().take_while(|(name, value)| self.budget.spend(name.len() + value.len()));
+        let id = charged.find(|(name, _)| matches!(name, [b'i' | b'I', b'd' | b'D']));
         self.add_anchor(id.map(|(_, value)| value));
     }
 
@@ -325,6 +342,9 @@ const fn const_key(name: &[u8]) -> u64 {
 
 impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode {
+        if !self.budget.visit() {
+            return TextMode::Markup;
+        }
         let element = key(tag.name);
         let is_foreign = !self.is_xml && self.foreign.start(element, tag);
         if element == names::TEMPLATE && !is_foreign && !self.is_xml {
@@ -379,7 +399,7 @@ mod tests {
 
     fn references_and_anchors(text: &str) -> (Vec<String>, Vec<String>) {
         let mut anchors: Vec<String> = Vec::new();
-        let found = read(text, false, &mut anchors);
+        let found = read(text, false, &mut anchors, &PageBudget::unlimited());
         (found.references.iter().map(|reference| reference.href.to_string()).collect(), anchors)
     }
 
@@ -419,7 +439,7 @@ mod tests {
     #[test]
     fn a_reference_has_a_position_and_a_text() {
         let text = "<p>é <a title='>' href=\"x\">one <b>two</b>\n three</a>";
-        let found = read(text, false, &mut Vec::new());
+        let found = read(text, false, &mut Vec::new(), &PageBudget::unlimited());
         let reference = found.references.first().expect("a link");
         assert_eq!(LineCounter::new(text).at(reference.offset), (1, 25));
         assert_eq!(link_text(text, &reference.text), "one two three");
@@ -428,11 +448,11 @@ mod tests {
     #[test]
     fn the_texts_of_links_do_not_overlap() {
         let text = "<a href=x>one <a href=y><b>two</b></a> three <svg><a href=z>four</svg>";
-        let found = read(text, false, &mut Vec::new());
+        let found = read(text, false, &mut Vec::new(), &PageBudget::unlimited());
         let texts: Vec<String> = found.references.iter().map(|reference| link_text(text, &reference.text)).collect();
         assert_eq!(texts, ["one", "two", "four"]);
         let unclosed = "<a href=x>".repeat(1000);
-        let found = read(&unclosed, false, &mut Vec::new());
+        let found = read(&unclosed, false, &mut Vec::new(), &PageBudget::unlimited());
         let length = |reference: &Reference<'_>| match &reference.text {
             ReferenceText::Content(content) => content.len(),
             _ => 0,
@@ -444,7 +464,7 @@ mod tests {
     #[test]
     fn references_are_in_the_order_of_their_positions() {
         let text = "<img srcset=\"b.png 1x, c.png 2x\" src=\"a.png\"><img src=d.png>";
-        let found = read(text, false, &mut Vec::new());
+        let found = read(text, false, &mut Vec::new(), &PageBudget::unlimited());
         let hrefs: Vec<&str> = found.references.iter().map(|reference| &*reference.href).collect();
         assert_eq!(hrefs, ["b.png", "c.png", "a.png", "d.png"]);
         assert!(found.references.is_sorted_by_key(|reference| reference.offset));
@@ -453,7 +473,7 @@ mod tests {
     #[test]
     fn character_references_in_the_alternative_text_of_areas_and_images_are_decoded() {
         let text = "<map><area href=x alt='A &amp; B &eacute;'></map><img src=y alt='A &amp; B &eacute;'>";
-        let found = read(text, false, &mut Vec::new());
+        let found = read(text, false, &mut Vec::new(), &PageBudget::unlimited());
         let texts: Vec<String> = found.references.iter().map(|reference| link_text(text, &reference.text)).collect();
         assert_eq!(texts, ["A & B é", "A & B é"]);
     }

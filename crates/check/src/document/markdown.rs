@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 use pulldown_cmark::{Event, LinkType, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
 use super::{DocumentReferences, Reference, ReferenceKind, ReferenceText, html, nesting};
@@ -14,8 +15,19 @@ use crate::anchors::AnchorCollector;
 /// The text of a link is kept up to about this many bytes. Less of it is shown.
 const MAX_LINK_TEXT: usize = 400;
 
+/// At most this many open links and images, the innermost ones, get a piece of text. Images may nest to any depth.
+const MAX_NESTED_TEXTS: usize = 8;
+
 /// Reads Markdown.
-pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> DocumentReferences<'a> {
+pub(super) fn read<'a>(
+    text: &'a str,
+    anchors: &mut impl AnchorCollector,
+    budget: &PageBudget,
+) -> DocumentReferences<'a> {
+    // The limit on nesting and the parser each read every byte.
+    if !budget.spend(2 * text.len()) {
+        return DocumentReferences::default();
+    }
     let mut document = DocumentReferences::default();
     let mut slugs = Slugs::default();
     // The open links and images, as indices of `document.references`. Their texts arrive in pieces.
@@ -31,6 +43,9 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
     let mut bare_end = 0;
     let source = nesting::limited(text);
     for (event, range) in Parser::new_ext(&source, options()).into_offset_iter() {
+        if !budget.visit() {
+            break;
+        }
         match event {
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
                 let href = if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
@@ -62,7 +77,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
             Event::Text(piece) | Event::Code(piece) if !in_front_matter => {
                 let is_code = in_code_block || text.as_bytes().get(range.start) == Some(&b'`');
                 if open_links.is_empty() && !is_code {
-                    while let Some(bare) = next_bare_url(text, range.start.max(bare_end)..range.end) {
+                    while let Some(bare) = next_bare_url(text, range.start.max(bare_end)..range.end, budget) {
                         bare_end = bare.end;
                         let url = text.get(bare.clone()).unwrap_or_default();
                         let text = ReferenceText::Given(Cow::Borrowed(url));
@@ -70,13 +85,13 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
                         document.references.push(Reference { href, kind, offset, text });
                     }
                 }
-                add_text(&mut document.references, &open_links, &piece);
-                if let Some((_, title)) = &mut heading {
+                add_text(&mut document.references, &open_links, &piece, budget);
+                if let Some((_, title)) = heading.as_mut().filter(|_| budget.spend(piece.len())) {
                     title.push_str(&piece);
                 }
             }
             Event::SoftBreak | Event::HardBreak => {
-                add_text(&mut document.references, &open_links, " ");
+                add_text(&mut document.references, &open_links, " ", budget);
             }
             Event::Html(_) | Event::InlineHtml(_) => {
                 let markup = markup.get_or_insert_with(|| vec![b' '; text.len()]);
@@ -89,7 +104,7 @@ pub(super) fn read<'a>(text: &'a str, anchors: &mut impl AnchorCollector) -> Doc
     }
     if let Some(markup) = markup.and_then(|markup| String::from_utf8(markup).ok()) {
         let is_xml = false;
-        let embedded = html::read(&markup, is_xml, anchors);
+        let embedded = html::read(&markup, is_xml, anchors, budget);
         let references = embedded.references.into_iter().map(|reference| Reference {
             href: Cow::Owned(reference.href.into_owned()),
             text: match reference.text {
@@ -116,25 +131,31 @@ pub(super) fn options() -> Options {
         | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS
 }
 
-/// Adds a piece of text to the open links. An outer link begins before an inner one and has all of its text, so if one is
-/// full, those around it are full too: the work is in proportion to the text that is kept.
-fn add_text(references: &mut [Reference<'_>], open_links: &[usize], piece: &str) {
-    for &index in open_links.iter().rev() {
+/// Adds a piece of text to the innermost open links.
+fn add_text(references: &mut [Reference<'_>], open_links: &[usize], piece: &str, budget: &PageBudget) {
+    for &index in open_links.iter().rev().take(MAX_NESTED_TEXTS) {
         let Some(Reference { text: ReferenceText::Given(text), .. }) = references.get_mut(index) else { continue };
-        let Some(room) = MAX_LINK_TEXT.checked_sub(text.len()).filter(|room| *room > 0) else { return };
-        text.to_mut().push_str(piece.get(..piece.ceil_char_boundary(room)).unwrap_or(piece));
+        let Some(room) = MAX_LINK_TEXT.checked_sub(text.len()) else { continue };
+        let piece = piece.get(..piece.ceil_char_boundary(room)).unwrap_or(piece);
+        if !budget.spend(VISIT + piece.len()) {
+            return;
+        }
+        text.to_mut().push_str(piece);
     }
 }
 
 /// The first URL that begins within a range of the text and is not marked as a link. GitHub and others show it as a link.
 /// It may extend beyond the range.
-fn next_bare_url(text: &str, range: Range<usize>) -> Option<Range<usize>> {
+fn next_bare_url(text: &str, range: Range<usize>, budget: &PageBudget) -> Option<Range<usize>> {
+    if !budget.spend(range.len()) {
+        return None;
+    }
     let found = memmem::find_iter(text.get(range.clone()).unwrap_or_default().as_bytes(), "://");
-    found.filter_map(|at| bare_url(text, range.start, range.start + at)).next()
+    found.filter_map(|at| bare_url(text, range.start, range.start + at, budget)).next()
 }
 
 /// The URL whose `://` is at this offset; `None` if its scheme begins before `start` or within a word.
-fn bare_url(text: &str, start: usize, colon: usize) -> Option<Range<usize>> {
+fn bare_url(text: &str, start: usize, colon: usize, budget: &PageBudget) -> Option<Range<usize>> {
     let before = text.get(start..colon)?;
     let scheme = ["https", "http"].into_iter().find(|scheme| before.ends_with(scheme))?;
     let start = colon - scheme.len();
@@ -143,7 +164,8 @@ fn bare_url(text: &str, start: usize, colon: usize) -> Option<Range<usize>> {
     }
     let rest = text.get(start..)?;
     let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '`' | '|' | '"' | ']' | '\\'));
-    let url = without_punctuation(rest.get(..end.unwrap_or(rest.len()))?);
+    let end = end.unwrap_or(rest.len());
+    let url = without_punctuation(rest.get(..end).filter(|_| budget.spend(2 * end))?);
     (url.len() > scheme.len() + "://".len()).then_some(start..start + url.len())
 }
 
@@ -210,7 +232,7 @@ mod tests {
                     [ref][r] <https://auto.example/> <me@example.com>\n\n`[no](no.md)`\n\n    [no](no.md)\n\n\
                     <a id=\"here\" href=\"h.html\">text</a>\n\n# One two three\n## Mine {#my-id}\n\n[r]: r.md#x\n";
         let mut anchors: Vec<String> = Vec::new();
-        let document = read(text, &mut anchors);
+        let document = read(text, &mut anchors, &PageBudget::unlimited());
         let found: Vec<(String, String, u32)> = document
             .references
             .iter()
@@ -236,7 +258,7 @@ mod tests {
         let text = "See https://a.example/x_y_z?q=1&r=2, or (http://b.example/f(1)).\n\n| https://c.example | **https://d.example/** |\n\
                     |---|---|\n| `https://no.example/` | https:// |\n\n```\nhttps://no.example/\n```\n\n\
                     [text https://no.example/](t.md) xhttps://no.example/ <https://e.example/>\n";
-        let document = read(text, &mut Vec::new());
+        let document = read(text, &mut Vec::new(), &PageBudget::unlimited());
         let found: Vec<&str> = document.references.iter().map(|reference| &*reference.href).collect();
         let expected = [
             "https://a.example/x_y_z?q=1&r=2",
@@ -256,12 +278,12 @@ mod tests {
             (format!("(http://a(b){}", ".)".repeat(40_000)), "http://a(b)"),
             (format!("http://a/b{}", "_".repeat(80_000)), "http://a/b"),
         ] {
-            let document = read(&text, &mut Vec::new());
+            let document = read(&text, &mut Vec::new(), &PageBudget::unlimited());
             let found: Vec<&str> = document.references.iter().map(|reference| &*reference.href).collect();
             assert_eq!(found, [url]);
         }
         let joined = "http://a_".repeat(1000);
-        let document = read(&joined, &mut Vec::new());
+        let document = read(&joined, &mut Vec::new(), &PageBudget::unlimited());
         let lengths: Vec<usize> = document.references.iter().map(|reference| reference.href.len()).collect();
         assert_eq!(lengths, [joined.len() - 1], "the pieces of the text are parts of one URL");
     }
@@ -274,7 +296,7 @@ mod tests {
                 ReferenceText::Given(text) => text.len(),
                 _ => 0,
             };
-            read(&text, &mut Vec::new()).references.iter().map(length).sum::<usize>()
+            read(&text, &mut Vec::new(), &PageBudget::unlimited()).references.iter().map(length).sum::<usize>()
         };
         assert_eq!(kept(3), "a a a a a a ".len());
         assert!(kept(2000) <= 2000 * MAX_LINK_TEXT, "{}", kept(2000));

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use argiope_core::page::examine::charset_of_page;
+use argiope_core::page::page_budget::PageBudget;
 use encoding_rs::Encoding;
 
 use crate::anchors::AnchorCollector;
@@ -21,6 +22,9 @@ pub(crate) use text::page_text;
 
 /// The bytes that mark a file as UTF-8.
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What the user reads about a document whose budget was used up.
+pub(crate) const CUT: &str = "not read to its end, because it takes too much work for its length";
 
 /// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +89,8 @@ pub(crate) struct DocumentReferences<'a> {
     pub references: Vec<Reference<'a>>,
     /// The `href` of the first `base` element that has one.
     pub base: Option<Cow<'a, str>>,
+    /// Whether the document was not read to its end, because its budget was used up.
+    pub is_cut: bool,
 }
 
 /// A document as text, and the encoding that it was written in.
@@ -106,14 +112,82 @@ impl<'a> DecodedText<'a> {
     }
 }
 
-/// Reads a document. Adds the possible targets of fragments to `anchors`.
+/// Reads a document. Adds the possible targets of fragments to `anchors`. All work is charged to the budget of the document.
 pub(crate) fn read<'a>(
     text: &'a str,
     kind: DocumentType,
     anchors: &mut impl AnchorCollector,
 ) -> DocumentReferences<'a> {
-    match kind {
-        DocumentType::Html | DocumentType::Xhtml => html::read(text, kind == DocumentType::Xhtml, anchors),
-        DocumentType::Markdown => markdown::read(text, anchors),
+    read_within(text, kind, anchors, &PageBudget::for_page(text.len()))
+}
+
+/// Like [`read`], with a budget of the caller.
+fn read_within<'a>(
+    text: &'a str,
+    kind: DocumentType,
+    anchors: &mut impl AnchorCollector,
+    budget: &PageBudget,
+) -> DocumentReferences<'a> {
+    let mut document = match kind {
+        DocumentType::Html | DocumentType::Xhtml => html::read(text, kind == DocumentType::Xhtml, anchors, budget),
+        DocumentType::Markdown => markdown::read(text, anchors, budget),
+    };
+    document.is_cut = budget.is_used_up();
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Documents of one form, by the number of repetitions.
+    type Family = (DocumentType, fn(usize) -> String);
+
+    /// Documents that cost much for their length.
+    const FAMILIES: &[Family] = &[
+        (DocumentType::Markdown, |n| format!("http://a{}", ")".repeat(n))),
+        (DocumentType::Markdown, |n| format!("http://a({}", ").".repeat(n))),
+        (DocumentType::Markdown, |n| "http://a_".repeat(n)),
+        (DocumentType::Markdown, |n| "http://_".repeat(n)),
+        (DocumentType::Markdown, |n| "http:// ".repeat(n)),
+        (DocumentType::Markdown, |n| "xhttp://".repeat(n)),
+        (DocumentType::Markdown, |n| "![".repeat(n)),
+        (DocumentType::Markdown, |n| format!("{}{}", "![a ".repeat(n), "](x)".repeat(n))),
+        (DocumentType::Markdown, |n| format!("{}{}", "![".repeat(n), "a_http://b](x)".repeat(n))),
+        (DocumentType::Markdown, |n| format!("{}a\n{}", ">".repeat(n), "a\n".repeat(n))),
+        (DocumentType::Markdown, |n| format!("{}a\n{}", "- ".repeat(n), "a\n".repeat(n))),
+        (DocumentType::Markdown, |n| format!("{}a\n{}", "[^a]: > ".repeat(n), "a\n".repeat(n))),
+        (DocumentType::Markdown, |n| "# a\n".repeat(n)),
+        (DocumentType::Markdown, |n| format!("|a{}\n|-{}\n{}", "|a".repeat(n), "|-".repeat(n), "|b\n".repeat(n))),
+        (DocumentType::Markdown, |n| "a <b id=x>\n\n".repeat(n)),
+        (DocumentType::Html, |n| "<img srcset='b 1x, c 2x' src=a>".repeat(n)),
+        (DocumentType::Html, |n| "<img srcset src>".repeat(n)),
+        (DocumentType::Html, |n| "<a href=x>".repeat(n)),
+        (DocumentType::Html, |n| "<a href='x\">".repeat(n)),
+        (DocumentType::Html, |n| format!("<img srcset='{}'>", "a 1x,".repeat(n))),
+        (DocumentType::Html, |n| format!("<p{}>", " id=a".repeat(n))),
+        (DocumentType::Html, |n| "<svg><a href=x>".repeat(n)),
+        (DocumentType::Html, |n| "<template><a href=x>".repeat(n)),
+        (DocumentType::Xhtml, |n| "<a href='&amp;'/>".repeat(n)),
+    ];
+
+    /// The steps to read a document, and to find the positions and texts of its references.
+    fn steps(kind: DocumentType, text: &str) -> u64 {
+        let budget = PageBudget::for_page(text.len());
+        let document = read_within(text, kind, &mut Vec::new(), &budget);
+        assert!(!document.is_cut, "{}", text.get(..40).unwrap_or(text));
+        assert!(document.references.is_sorted_by_key(|reference| reference.offset), "positions take one pass");
+        let shown: usize = document.references.iter().map(|reference| link_text(text, &reference.text).len()).sum();
+        budget.steps() + shown as u64
+    }
+
+    #[test]
+    fn the_work_on_a_document_grows_with_its_length() {
+        for (number, (kind, family)) in FAMILIES.iter().enumerate() {
+            let [once, twice, four_times] = [2_000, 4_000, 8_000].map(|size| steps(*kind, &family(size)));
+            for (small, large) in [(once, twice), (twice, four_times)] {
+                assert!(large * 10 <= small * 22, "family {number}: {small} steps, then {large}");
+            }
+        }
     }
 }

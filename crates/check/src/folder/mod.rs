@@ -90,6 +90,8 @@ struct PageScan {
     over_limits: u64,
     /// A note for the user, if the document could not be read.
     unreadable: Option<String>,
+    /// A note for the user, if the document was not read to its end.
+    cut: Option<String>,
 }
 
 /// A reference to an element of a document that was not read yet.
@@ -209,7 +211,7 @@ impl<'a> FolderCheck<'a> {
             summary.not_checked += scan.not_checked;
             summary.ignored += scan.ignored;
             summary.over_limits += scan.over_limits;
-            self.notes.extend(scan.unreadable.take());
+            self.notes.extend(scan.unreadable.take().or(scan.cut.take()));
         }
         self.summary = summary;
         self.scans = scans;
@@ -226,6 +228,9 @@ impl<'a> FolderCheck<'a> {
         }
         let decoded = DecodedText::of_file(buffer, kind);
         let document = document::read(&decoded.text, kind, hashes);
+        if document.is_cut {
+            scan.cut = Some(format!("{}: {}", self.shown_path(&entry.path, entry.source), document::CUT));
+        }
         if let Some(anchors) = self.anchors.get(id as usize) {
             // Ignored: each document is read once, so the anchors are not set yet.
             let _ = anchors.set(hashes.take());

@@ -12,7 +12,7 @@ use crate::web::LIST_NAME;
 /// One workflow command for each target, at its first place in a file.
 pub fn annotations(report: &CheckReport) -> String {
     let mut out = String::new();
-    for finding in &report.findings {
+    for finding in report.shown_findings() {
         let Some(on) = finding.on.iter().find(|on| is_file(on)).or(finding.on.first()) else { continue };
         let (level, title) = match finding.fault.verdict {
             Verdict::Broken => ("error", "Broken link"),

@@ -18,13 +18,14 @@ const DESTINATION: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>')
 pub fn markdown(report: &CheckReport) -> String {
     let mut out = String::from("# Links\n\n");
     let _ = writeln!(out, "{}", summary_line(&report.summary));
-    if !report.findings.is_empty() {
+    let shown: Vec<&LinkFinding> = report.shown_findings().collect();
+    if !shown.is_empty() {
         out.push_str("\n| link | problem | places |\n|---|---|---|\n");
     }
-    for finding in report.findings.iter().take(MAX_LISTED) {
+    for finding in shown.iter().take(MAX_LISTED) {
         write_row(&mut out, finding);
     }
-    let omitted = report.findings.len().saturating_sub(MAX_LISTED);
+    let omitted = shown.len().saturating_sub(MAX_LISTED);
     if omitted > 0 {
         let _ = writeln!(out, "\n... and {omitted} more; --format json lists all");
     }

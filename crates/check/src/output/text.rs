@@ -32,7 +32,7 @@ const PLAIN: Style = Style { broken: "", unknown: "", faint: "", plain: "" };
 /// The findings grouped by target, broken ones first, without the summary.
 pub fn text(report: &CheckReport, options: TextOptions) -> String {
     let style = if options.coloured { COLOURED } else { PLAIN };
-    let mut findings: Vec<&LinkFinding> = report.findings.iter().collect();
+    let mut findings: Vec<&LinkFinding> = report.shown_findings().collect();
     findings.sort_by_key(|finding| finding.fault.verdict);
     let (mut out, mut lines) = (String::new(), 0);
     for (index, finding) in findings.iter().enumerate() {

@@ -15,6 +15,8 @@ use argiope_runtime::{Error, engine_kind, run_lines};
 /// A placeholder for the roots, without which the settings are not valid. It is never fetched. `invalid` is reserved
 /// (RFC 2606).
 const NO_ROOT: &str = "https://folder.invalid/";
+/// The file of a crawl directory with the findings of the check that made it, as one JSON document.
+pub const CHECK_FILE: &str = "check.json";
 /// Maximum bytes of a body that is fetched only for its status.
 const MAX_STATUS_BODY: u64 = 64 << 10;
 
@@ -37,10 +39,22 @@ pub(super) fn crawl(config: &Config, handle: impl FnMut(&mut Visit) + Send + 'st
     };
     let mut directory = Directory::open(path, &rules, config)?;
     directory.begin(config.recrawl)?;
+    record_findings_file(&mut directory)?;
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, None, first_line)?;
     run(config, rules, clock, frontier, target, handle)
+}
+
+/// Records the file of the findings as one of this crawl, which `--fresh` removes. Refuses a file that this crawl did not
+/// write.
+fn record_findings_file(directory: &mut Directory) -> Result<(), Error> {
+    let file = directory.path.join(CHECK_FILE);
+    if !directory.frontier.has_created(CHECK_FILE) && file.symlink_metadata().is_ok() {
+        let message = format!("{} was not written by this crawl; move it, or use another directory", file.display());
+        return Err(Error::system(std::io::Error::other(message)));
+    }
+    Ok(directory.frontier.record_created(CHECK_FILE)?)
 }
 
 /// Requests each URL once, follows only redirects, and passes every visit to `handle`. `per_host` limits the requests in

@@ -32,6 +32,7 @@ use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
 use crate::target::{self, Target};
 use crate::text_fragment;
+pub use fetch::CHECK_FILE;
 use fetch::FetchGoal;
 use results::{PageContent, WebResults};
 use spool::{ReferenceSpool, SpooledReference};
@@ -327,6 +328,9 @@ impl SiteReader {
         let page = self.add_page(url.as_str());
         self.budget = ReferenceBudget::new(text.len(), &self.options.limits);
         let document = document::read(text, DocumentType::Html, &mut self.hashes);
+        if document.is_cut {
+            self.notes.push(format!("{url}: {}", document::CUT));
+        }
         let page_url = BaseUrl::new(url);
         let base = document.base.as_deref().and_then(|base| page_url.rebased(base, encoding)).unwrap_or(page_url);
         let mut out = String::new();

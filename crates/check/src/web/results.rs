@@ -171,23 +171,20 @@ impl WebResults {
         Some(fault)
     }
 
-    /// Whether no host of these URLs could be resolved or reached: the network of this machine is probably down. A name that
-    /// does not exist is an answer of a working network, unless it is the answer for all of several hosts.
+    /// Whether no host of these URLs could be resolved or reached: the network of this machine is probably down. That names
+    /// do not exist is no evidence against it, because some resolvers without a network say so of all names.
     pub fn is_network_down<'a>(&self, urls: impl Iterator<Item = &'a str>) -> bool {
-        let (mut hosts, mut has_other_failure) = (HashSet::new(), false);
+        let mut is_tried = false;
         for url in urls {
             let Some(visited) = self.visited.get(url) else { continue };
             match visited.error.as_ref().map(|(kind, _)| *kind) {
                 // These were refused before a connection, so they say nothing about the network.
                 Some(ErrorKind::PrivateAddress | ErrorKind::BlockedPort) => {}
-                Some(kind) if visited.status.is_none() && is_unreached(kind) => {
-                    has_other_failure |= kind != ErrorKind::DnsNxdomain;
-                    hosts.insert(Url::parse(url).map(|url| url.host().to_owned()).unwrap_or_default());
-                }
+                Some(kind) if visited.status.is_none() && is_unreached(kind) => is_tried = true,
                 _ => return false,
             }
         }
-        hosts.len() > 1 || has_other_failure
+        is_tried
     }
 
     /// The URLs that were fetched successfully, in ascending order, for suggestions.

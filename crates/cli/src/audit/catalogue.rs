@@ -59,6 +59,7 @@ macro_rules! catalogue {
 catalogue! {
     BrokenLink "broken-link" Error "Broken links" "Pages link to a URL that answers with an error or not at all." "Correct the link, or restore or redirect the page.";
     BrokenResource "broken-resource" Error "Broken resources" "An image, style, script or other file that pages need cannot be loaded." "Restore the file or correct the reference.";
+    ExternalBroken "external-broken" Error "Broken links to other sites" "Visitors who follow the link reach an error page or nothing." "Correct or remove the link.";
     RedirectLoop "redirect-loop" Error "Redirect loops" "The redirect never leads to a page." "Let the redirect end at a page that answers 200.";
     RedirectBroken "redirect-broken" Error "Redirects to broken pages" "The redirect leads to a URL that answers with an error." "Redirect to a page that exists.";
     MixedContent "mixed-content" Error "Mixed content" "A page served over https loads files over http: browsers block or warn." "Reference the files over https.";
@@ -66,6 +67,7 @@ catalogue! {
     SitemapError "sitemap-error" Error "Sitemap lists URLs that are not 200" "Search engines waste requests and trust the sitemap less." "List only pages that answer 200 directly.";
     SitemapFault "sitemap-fault" Error "Sitemaps that cannot be read" "Search engines miss the pages that only the sitemap lists." "Correct the file, or the URL in robots.txt or in the sitemap index.";
     RobotsFault "robots-fault" Error "Faults in robots.txt" "Crawlers may ignore the faulty lines, or stay away from the whole site." "Correct the line that is named.";
+    FragmentMissing "fragment-missing" Warning "Links to missing parts of pages" "The link leads to the top of the page, not to the part that it names." "Correct the fragment, or give the part this id.";
     TitleMissing "title-missing" Warning "Pages without a title" "Search results and browser tabs show the URL instead." "Give every page a title of its own.";
     TitleDuplicate "title-duplicate" Warning "Titles used by several pages" "Visitors cannot tell the pages apart in search results." "Write a title that says what is special about each page.";
     DescriptionMissing "description-missing" Warning "Pages without a description" "Search engines choose a text of their own." "Add a meta description.";

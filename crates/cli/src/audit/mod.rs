@@ -16,6 +16,7 @@ use std::time::Duration;
 use argiope_core::Outcome;
 
 use crate::records::{self, ReadError, StoredRecord};
+use crate::report::CheckedLinks;
 pub use catalogue::{CATALOGUE, FindingId, FindingKind, Severity};
 use index::{InsecureEdge, SiteIndex, foreign_canonical, is_fetched_html, text_hash};
 
@@ -89,6 +90,9 @@ impl Audit {
         judge.judge_robots_files();
         judge.judge_sitemaps();
         judge.judge_insecure_links();
+        if let Some(checked) = CheckedLinks::of_directory(directory)? {
+            judge.judge_checked_links(&checked);
+        }
         records::latest_pages(directory, |record| {
             judge.judge_page(record);
             Ok(())
@@ -174,6 +178,19 @@ impl Judge<'_> {
             for fault in robots_lint::faults(text) {
                 self.add_finding(FindingId::RobotsFault, &shown, fault);
             }
+        }
+    }
+
+    /// Judges what `argiope check` found. A page of the crawl is judged from its record.
+    fn judge_checked_links(&mut self, checked: &CheckedLinks) {
+        for link in checked.broken() {
+            let id = match link.kind.as_str() {
+                "fragment" => FindingId::FragmentMissing,
+                _ if self.index.get(&link.url).is_some() => continue,
+                _ if link.is_external() => FindingId::ExternalBroken,
+                _ => FindingId::BrokenLink,
+            };
+            self.add_finding(id, &link.url, format!("{}, {}", link.message, link.places()));
         }
     }
 

@@ -10,20 +10,22 @@ use std::time::{Duration, Instant};
 
 use argiope_check::output::{self, TextOptions};
 use argiope_check::{
-    CheckCache, CheckLimits, CheckOptions, CheckProgress, CheckReport, DocumentType, FolderCheck, LIST_NAME,
-    StatusRanges, WebCheck, read_ignore_file,
+    CHECK_FILE, CheckCache, CheckLimits, CheckOptions, CheckProgress, CheckReport, DocumentType, FolderCheck,
+    LIST_NAME, WebCheck, read_ignore_file,
 };
 use argiope_core::Url;
 use argiope_core::base::escape::{self, visible};
-use argiope_core::crawl::rules::{Config, ScopeKind, Size, Span};
+use argiope_core::crawl::rules::{Config, ScopeKind, Size};
 use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use regex::{Regex, RegexSet};
 
 use super::{FAILED, print_error, standard_output, warn_insecure};
-use crate::flags::config_file::UsageError;
-use crate::flags::{EngineFlags, FetchFlags, PaceFlags, TrustFlags, command_help, one_of};
+use crate::flags::config_file::{UsageError, check_settings};
+use crate::flags::{
+    CheckFlags, CheckFormat, CheckSettings, EngineFlags, FetchFlags, PaceFlags, TrustFlags, command_help, one_of,
+};
 
 /// The targets of links may use `--max-memory` divided by this.
 const TARGET_MEMORY_DIVISOR: u64 = 4;
@@ -59,55 +61,16 @@ pub struct CheckArgs {
     /// Sites (URLs), folders of HTML, HTML and Markdown files; - reads a list of URLs from standard input
     #[arg(value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
-    /// Check URLs outside of the site or folder, once each
-    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
-    pub external: bool,
-    /// Check fragments: that the target page has the element that #fragment names
-    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
-    pub fragments: bool,
-    /// Check images, styles, scripts and media
-    #[arg(long, value_name = "yes|no", default_value = "yes", value_parser = yes_or_no, action = clap::ArgAction::Set)]
-    pub assets: bool,
-    /// Status codes that count as good: numbers and ranges, separated by commas, such as 200-299,403
-    #[arg(long, value_name = "CODES", default_value = "200..=299")]
-    pub accept: StatusRanges,
-    /// Ignore links that match this regular expression (repeatable); .argiopeignore may have more, one per line
-    #[arg(long, value_name = "RE")]
-    pub ignore: Vec<String>,
-    /// Count a timeout after all attempts as unknown, not as broken
-    #[arg(long)]
-    pub timeouts_unknown: bool,
-    /// Reuse good external results for this time; failed URLs are requested again
-    #[arg(long, value_name = "TIME")]
-    pub cache: Option<Span>,
-    /// The file of --cache
-    #[arg(long, value_name = "FILE", default_value = ".argiopecache")]
-    pub cache_file: PathBuf,
-    /// How to write the findings
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = CheckFormat::Text)]
-    pub format: CheckFormat,
-    /// Write to this file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// With --format text: list every target and every place, not only a screen or two
-    #[arg(long)]
-    pub all: bool,
-    /// Request at most N URLs of other hosts
-    #[arg(long, value_name = "N", default_value_t = CheckLimits::default().external_urls)]
-    pub max_external: usize,
-    /// Request at most N URLs of one other host
-    #[arg(long, value_name = "N", default_value_t = CheckLimits::default().host_urls)]
-    pub max_external_per_host: usize,
+    #[command(flatten)]
+    check: CheckFlags,
+    /// Read settings from a TOML file
+    ///
+    /// Its keys are the long flags of this command and of argiope crawl. Flags on the command line override it.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Memory limit [default: a quarter of the machine's memory, or of the cgroup's limit if lower]
     #[arg(long, value_name = "SIZE")]
     pub max_memory: Option<Size>,
-    /// For folders: the folder to which links that begin with / are relative (default: the folder itself; for files the
-    /// current folder)
-    #[arg(long, value_name = "DIR")]
-    pub root_dir: Option<PathBuf>,
-    /// For folders: the URL under which the folder will be published; links to it are looked up in the folder
-    #[arg(long, value_name = "URL")]
-    pub base_url: Option<String>,
     /// No progress and no summary on standard error
     #[arg(short, long)]
     pub quiet: bool,
@@ -145,25 +108,6 @@ pub struct CheckArgs {
     engine: EngineFlags,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CheckFormat {
-    Text,
-    Json,
-    Jsonl,
-    Junit,
-    Github,
-    Sarif,
-    Markdown,
-}
-
-fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text {
-        "yes" | "true" => Ok(true),
-        "no" | "false" => Ok(false),
-        _ => Err("write yes or no".to_owned()),
-    }
-}
-
 /// The targets of the command line by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CheckTargets {
@@ -176,17 +120,23 @@ struct CheckTargets {
 /// Checks the targets and writes the findings.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
     let targets = CheckTargets::of(&args.targets)?;
-    let config = config(args, &targets)?;
-    let options = options(args, &config)?;
-    let mut cache = match args.cache {
+    let (file, mut settings) = match &args.config {
+        Some(path) => check_settings(path)?,
+        None => Default::default(),
+    };
+    args.check.apply_to(&mut settings);
+    let is_quiet = args.quiet || file.messages.quiet;
+    let config = config(args, file.crawl, &targets)?;
+    let options = options(&settings, &config)?;
+    let mut cache = match settings.cache_lifetime() {
         None => None,
-        Some(Span(lifetime)) => Some(CheckCache::read(&args.cache_file, lifetime).map_err(|error| {
-            UsageError(format!("--cache-file: {}: {error}", visible(&args.cache_file.display().to_string())))
+        Some(lifetime) => Some(CheckCache::read(&settings.cache_file, lifetime).map_err(|error| {
+            UsageError(format!("--cache-file: {}: {error}", visible(&settings.cache_file.display().to_string())))
         })?),
     };
     let started = Instant::now();
     let progress = Arc::new(CheckProgress::default());
-    let display = (!args.quiet).then(|| ProgressDisplay::start(Arc::clone(&progress)));
+    let display = (!is_quiet).then(|| ProgressDisplay::start(Arc::clone(&progress)));
     let checked = check(&targets, config, &options, &progress, cache.as_mut());
     drop(display);
     let mut report = match checked {
@@ -200,13 +150,22 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
         }
     };
     if let Some(cache) = cache
-        && let Err(error) = cache.write(&args.cache_file)
+        && let Err(error) = cache.write(&settings.cache_file)
     {
-        print_error(&visible(&format!("{} cannot be written: {error}", args.cache_file.display())));
+        print_error(&visible(&format!("{} cannot be written: {error}", settings.cache_file.display())));
         return Ok(ExitCode::from(FAILED));
     }
     report.summary.milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(write_report(args, &report))
+    if let Some(directory) = &args.directory {
+        let mut document = Vec::new();
+        write_json(&mut document, &output::json_document(&report));
+        let file = directory.join(CHECK_FILE);
+        if let Err(error) = AtomicFile::write(&file, document) {
+            print_error(&visible(&format!("{} cannot be written: {error}", file.display())));
+            return Ok(ExitCode::from(FAILED));
+        }
+    }
+    Ok(write_report(&settings, is_quiet, &targets, &report))
 }
 
 /// Reads folders and files, crawls sites, then requests the external URLs that were found in any of them.
@@ -254,19 +213,24 @@ fn check(
 }
 
 /// The settings of the crawler, for sites and for external URLs.
-fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError> {
+fn config(args: &CheckArgs, file: Config, targets: &CheckTargets) -> Result<Config, UsageError> {
+    let list = |flags: &[String], file: Vec<String>| if flags.is_empty() { file } else { flags.to_vec() };
     let mut config = Config {
         roots: targets.sites.clone(),
-        include: args.include.clone(),
-        exclude: args.exclude.clone(),
-        depth: args.depth,
-        max_pages: args.max_pages,
-        sitemap: args.sitemap,
+        include: list(&args.include, file.include),
+        exclude: list(&args.exclude, file.exclude),
+        depth: args.depth.or(file.depth),
+        max_pages: args.max_pages.or(file.max_pages),
+        sitemap: args.sitemap || file.sitemap,
+        max_memory: args.max_memory.or(file.max_memory),
+        scope: args.scope.unwrap_or(file.scope),
+        // A check writes a crawl directory only if the command line names it, and no other output of a crawl.
         out: args.directory.clone(),
         fresh: args.fresh,
-        max_memory: args.max_memory,
-        scope: args.scope.unwrap_or(ScopeKind::Host),
-        ..Config::default()
+        recrawl: false,
+        jsonl: None,
+        warc: false,
+        ..file
     };
     args.pace.apply_to(&mut config);
     args.fetch.apply_to(&mut config)?;
@@ -286,6 +250,11 @@ fn config(args: &CheckArgs, targets: &CheckTargets) -> Result<Config, UsageError
 }
 
 impl CheckTargets {
+    /// Whether nothing but the list on standard input is checked.
+    fn is_only_a_list(&self) -> bool {
+        self.reads_list && self.sites.is_empty() && self.paths.is_empty()
+    }
+
     fn of(targets: &[String]) -> Result<Self, UsageError> {
         let mut by_kind = Self::default();
         for target in targets {
@@ -317,7 +286,7 @@ fn is_host(target: &str) -> bool {
         && (host != target || DocumentType::of_name(name).is_none())
 }
 
-fn options(args: &CheckArgs, config: &Config) -> Result<CheckOptions, UsageError> {
+fn options(args: &CheckSettings, config: &Config) -> Result<CheckOptions, UsageError> {
     let mut patterns = args.ignore.clone();
     let file = Path::new(IGNORE_FILE);
     if file.exists() {
@@ -369,9 +338,9 @@ fn ignore_error(patterns: &[String], flag_count: usize, set_error: &regex::Error
 }
 
 /// Writes the report and returns the exit code.
-fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
+fn write_report(args: &CheckSettings, is_quiet: bool, targets: &CheckTargets, report: &CheckReport) -> ExitCode {
     let summary = output::summary_line(&report.summary);
-    if !args.quiet {
+    if !is_quiet {
         for note in &report.notes {
             let _ = writeln!(std::io::stderr(), "note: {}", visible(note));
         }
@@ -391,7 +360,7 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     }
     // The text format on standard output ends with the summary.
     let has_summary = args.format == CheckFormat::Text && args.output.is_none();
-    if !args.quiet && !has_summary {
+    if !is_quiet && !has_summary {
         let _ = writeln!(std::io::stderr(), "{summary}");
     }
     if report.has_broken() {
@@ -399,9 +368,7 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     } else if report.summary.pages == 0 {
         print_error("nothing could be checked: no page was read");
         ExitCode::from(NOTHING_CHECKED)
-    } else if report.is_all_unknown()
-        && (report.is_network_down || args.targets.iter().all(|target| target == LIST_NAME))
-    {
+    } else if report.is_all_unknown() && (report.is_network_down || targets.is_only_a_list()) {
         print_error("nothing could be checked: all links are unknown");
         ExitCode::from(NOTHING_CHECKED)
     } else {
@@ -409,7 +376,7 @@ fn write_report(args: &CheckArgs, report: &CheckReport) -> ExitCode {
     }
 }
 
-fn render(args: &CheckArgs, report: &CheckReport) -> Vec<u8> {
+fn render(args: &CheckSettings, report: &CheckReport) -> Vec<u8> {
     let mut out = Vec::new();
     match args.format {
         CheckFormat::Text => {

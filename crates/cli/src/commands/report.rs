@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::report::{
-    BrokenLink, BrokenReason, ChangeList, CrawlReport, End, HostTotals, LinkFacts, PageSummary, RootProblem,
+    BrokenLink, BrokenReason, ChangeList, CheckedLinks, CrawlReport, End, HostTotals, LinkFacts, PageSummary,
+    RootProblem,
 };
 use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
@@ -69,7 +70,8 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     } else {
         CrawlReport::from_directory(&args.directory).and_then(|report| {
             let links = LinkFacts::of_directory(&args.directory)?;
-            let text = render(&report, true) + &render_links(&links);
+            let checked = CheckedLinks::of_directory(&args.directory)?;
+            let text = render(&report, true) + &render_links(&links) + &render_checked(checked.as_ref());
             Ok(write_output(text.as_bytes())?)
         })
     };
@@ -137,6 +139,7 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "duplicates": duplicates_value(&report),
         "changes": report.changes.as_ref().map(changes_value),
         "links": links_value(&LinkFacts::of_directory(directory)?),
+        "check": CheckedLinks::of_directory(directory)?.map(|checked| checked.to_json()),
         "bytes_wire": report.bytes_wire,
         "bytes_body": report.bytes_body,
         "outcomes": report.outcomes,
@@ -240,6 +243,22 @@ fn render_links(facts: &LinkFacts) -> String {
             let _ = writeln!(text, "      {}", visible(url));
         });
         append_omitted_urls(&mut text, facts.orphans, facts.first_orphans.len());
+    }
+    text
+}
+
+/// What `argiope check -d` found.
+fn render_checked(checked: Option<&CheckedLinks>) -> String {
+    let Some(checked) = checked else { return String::new() };
+    let summary = &checked.summary;
+    let (links, external) = (wording::plural(summary.links, "link"), wording::plural(summary.external, "external URL"));
+    let mut text = format!("\nChecked links: {links}, {external} requested: {} broken", wording::count(summary.broken));
+    let _ = writeln!(text, ", {} unknown", wording::count(summary.unknown));
+    for link in checked.broken().take(LONG_LIST) {
+        let _ = writeln!(text, "  {}  {}, {}", visible(&link.url), visible(&link.message), visible(&link.places()));
+    }
+    if summary.broken > LONG_LIST as u64 {
+        text.push_str("  all of them: argiope audit, or argiope report --json\n");
     }
     text
 }

@@ -12,7 +12,7 @@ use toml::de::DeTable;
 #[cfg(feature = "demo")]
 use super::DemoArgs;
 use super::settings::{CommandIo, CommandSettings, FLEET_KEYS, MessageSettings};
-use super::{CrawlArgs, FetchArgs};
+use super::{CheckSettings, CrawlArgs, FetchArgs};
 use crate::commands::fleet::FleetFlags;
 use argiope_core::base::escape::visible;
 
@@ -69,10 +69,25 @@ pub fn demo_settings(args: &DemoArgs) -> CommandSettings {
 }
 
 fn read_settings(path: &Path) -> Result<CommandSettings, UsageError> {
+    let (text, shown) = read_text(path)?;
+    Ok(parse_settings(&text, &shown, &[])?.0)
+}
+
+/// Reads the settings of `argiope check` from a configuration file, which may have the keys of a crawl too.
+pub fn check_settings(path: &Path) -> Result<(CommandSettings, CheckSettings), UsageError> {
+    let (text, shown) = read_text(path)?;
+    let (settings, own_table) = parse_settings(&text, &shown, &CheckSettings::KEYS)?;
+    let own = CheckSettings::deserialize(own_table).map_err(|error| toml_error(&text, &shown, &error))?;
+    Ok((settings, own))
+}
+
+/// The text of a configuration file, and its name in messages.
+fn read_text(path: &Path) -> Result<(String, String), UsageError> {
     let shown = visible(&path.display().to_string()).into_owned();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| UsageError(format!("the configuration file {shown} cannot be read: {error}")))?;
-    parse_settings(&text, &shown)
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((text, shown)),
+        Err(error) => Err(UsageError(format!("the configuration file {shown} cannot be read: {error}"))),
+    }
 }
 
 /// The flags that select a shared crawl, if any: flags override the configuration file.
@@ -97,16 +112,22 @@ pub fn fleet_flags(args: &CrawlArgs) -> Result<FleetFlags, UsageError> {
     Ok(flags)
 }
 
-/// Parses TOML; `name` is the file's name in messages.
-fn parse_settings(text: &str, name: &str) -> Result<CommandSettings, UsageError> {
+/// Parses TOML; `name` is the file's name in messages. `own_keys` are keys that only the current command has. They are
+/// returned apart.
+fn parse_settings<'t>(
+    text: &'t str,
+    name: &str,
+    own_keys: &[&'static str],
+) -> Result<(CommandSettings, toml::Deserializer<'t>), UsageError> {
     let describe = |error: toml::de::Error| toml_error(text, name, &error);
     let mut crawl_table = DeTable::parse(text).map_err(describe)?;
     let table = crawl_table.get_mut();
-    if let Some(unknown) = table.keys().find(|key| !CommandSettings::keys().any(|known| known == key.get_ref())) {
+    let known_keys = || CommandSettings::keys().chain(own_keys.iter().copied());
+    if let Some(unknown) = table.keys().find(|key| !known_keys().any(|known| known == key.get_ref())) {
         let line = text.get(..unknown.span().start).map(line_after);
         let place = line.map(|line| format!(", line {line}")).unwrap_or_default();
         let unknown = unknown.get_ref();
-        let hint = match nearest_key(unknown) {
+        let hint = match nearest_key(unknown, known_keys()) {
             Some(similar) => format!("did you mean `{similar}`?"),
             None => "the keys are the long flags of `argiope crawl --help`".to_owned(),
         };
@@ -121,14 +142,17 @@ fn parse_settings(text: &str, name: &str) -> Result<CommandSettings, UsageError>
         part.extend(keys.iter().filter_map(|key| table.remove_entry(*key)));
         part
     };
+    let own_table = split_off(own_keys);
     let (io_table, message_table) = (split_off(&CommandIo::KEYS), split_off(&MessageSettings::KEYS));
     let span = crawl_table.span();
     let deserializer = |table| toml::Deserializer::from(Spanned::new(span.clone(), table));
-    Ok(CommandSettings {
+    let own = deserializer(own_table);
+    let settings = CommandSettings {
         crawl: Config::deserialize(toml::Deserializer::from(crawl_table)).map_err(describe)?,
         io: CommandIo::deserialize(deserializer(io_table)).map_err(describe)?,
         messages: MessageSettings::deserialize(deserializer(message_table)).map_err(describe)?,
-    })
+    };
+    Ok((settings, own))
 }
 
 /// The line number, from 1, of the position at the end of this text.
@@ -165,9 +189,9 @@ fn replace_type_names(message: String) -> String {
 }
 
 /// The known key that is most similar to an unknown one, if it is similar enough.
-fn nearest_key(unknown: &str) -> Option<&'static str> {
+fn nearest_key(unknown: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let unknown = unknown.to_lowercase().replace('_', "-");
-    let distances = CommandSettings::keys().map(|key| (strsim::osa_distance(&unknown, key), key));
+    let distances = known.map(|key| (strsim::osa_distance(&unknown, key), key));
     let (distance, key) = distances.min()?;
     // At most a third of the characters, plus one, may differ.
     (distance <= 1 + unknown.chars().count() / 3).then_some(key)
@@ -225,14 +249,15 @@ mod tests {
     use crate::records::ANY_FINGERPRINT_KEY;
 
     fn error_message(text: &str) -> String {
-        parse_settings(text, "my.toml").expect_err(text).0
+        parse_settings(text, "my.toml", &[]).map(|(settings, _)| settings).expect_err(text).0
     }
 
     #[test]
     fn a_file_sets_the_settings_of_the_flags() {
         let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n\
                     input = 'roots.txt'\ncsv = 'pages.csv'\nraw-csv = true\nserve = '127.0.0.1:1'\nserve-token-file = 'token'\n";
-        let CommandSettings { crawl: config, io, messages } = parse_settings(text, "x").unwrap();
+        let CommandSettings { crawl: config, io, messages } =
+            parse_settings(text, "x", &[]).map(|(settings, _)| settings).unwrap();
         let all = CommandIo {
             input: Some("roots.txt".into()),
             csv: Some("pages.csv".into()),
@@ -250,11 +275,18 @@ mod tests {
     #[test]
     fn the_example_file_has_the_default_settings() {
         let example = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml")).unwrap();
-        assert_eq!(parse_settings(&example, "argiope.toml").unwrap(), CommandSettings::default());
+        assert_eq!(
+            parse_settings(&example, "argiope.toml", &[]).map(|(settings, _)| settings).unwrap(),
+            CommandSettings::default()
+        );
         for key in CommandIo::KEYS {
             let line = example.lines().find_map(|line| line.strip_prefix('#').filter(|line| line.starts_with(key)));
             let line = line.unwrap_or_else(|| panic!("{key} is missing"));
-            assert_ne!(parse_settings(line, "argiope.toml").unwrap().io, CommandIo::default(), "{line}");
+            assert_ne!(
+                parse_settings(line, "argiope.toml", &[]).map(|(settings, _)| settings).unwrap().io,
+                CommandIo::default(),
+                "{line}"
+            );
         }
     }
 

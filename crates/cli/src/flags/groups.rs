@@ -20,7 +20,7 @@ use clap::{ArgAction, Args};
 use super::settings::{CommandIo, CommandSettings, FailOn};
 
 /// How a flag changes a setting. A flag that is not given changes nothing.
-trait ApplyFlag<T> {
+pub(super) trait ApplyFlag<T> {
     fn set(&self, setting: &mut T);
 }
 
@@ -59,6 +59,7 @@ impl ApplyFlag<bool> for bool {
 macro_rules! set {
     ($flags:expr, $config:expr, $($name:ident)*) => { $($flags.$name.set(&mut $config.$name);)* };
 }
+pub(super) use set;
 
 /// A parser for a fixed set of words. Help, completions and error messages list the words.
 pub fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>

@@ -1,5 +1,6 @@
 //! The command line: subcommands and their arguments. The flags that commands share are in [`groups`].
 
+mod check_flags;
 pub mod command_help;
 pub mod config_file;
 mod groups;
@@ -28,6 +29,7 @@ use crate::commands::fleet::{FleetArgs, FleetFlags, MergeArgs};
 use crate::commands::report::ReportArgs;
 use crate::commands::robots::RobotsArgs;
 use crate::commands::serve::ServeArgs;
+pub use check_flags::{CheckFlags, CheckFormat, CheckSettings};
 pub use groups::{
     DirectoryFlags, EngineFlags, ExtractFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags,
     TrustFlags, WatchFlags, one_of, parse_listen_address,

@@ -5,6 +5,7 @@
 
 mod backlinks;
 mod changes;
+mod checked;
 pub mod detail;
 mod duplicates;
 mod faulty_sitemap;
@@ -31,6 +32,7 @@ use argiope_store::disk::{GraphRound, LinkGraph};
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use backlinks::Backlinks;
 pub use changes::ChangeList;
+pub use checked::CheckedLinks;
 pub use detail::ReportDetail;
 pub use duplicates::Duplicates;
 pub use faulty_sitemap::FaultySitemap;

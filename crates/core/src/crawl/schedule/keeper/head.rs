@@ -8,34 +8,43 @@ use std::collections::HashMap;
 use crate::base::job::LaneId;
 use crate::crawl::visit::Visit;
 
+/// How many GETs must confirm a missing page before HEAD is trusted on a host that has not answered a HEAD with success.
+const ENOUGH_CONFIRMATIONS: u8 = 3;
+
 /// What the requests of each lane have shown so far.
 #[derive(Debug, Default)]
-pub(super) struct HeadAnswers(HashMap<LaneId, bool>);
+pub(super) struct HeadAnswers(HashMap<LaneId, HeadTrust>);
+
+#[derive(Clone, Copy, Debug)]
+enum HeadTrust {
+    /// This many GETs have confirmed that a page is missing.
+    Confirmed(u8),
+    Trusted,
+    /// A HEAD failed, and the GET after it did not. This holds for the rest of the run.
+    Distrusted,
+}
 
 impl HeadAnswers {
     /// Notes the answer to the first (HEAD) or a later attempt (GET) at a page.
     pub fn note(&mut self, visit: &Visit) {
         let (Some((lane, _)), Some(status)) = (visit.for_keeper.slot, visit.facts.status) else { return };
         let (is_good, is_head) = ((200..300).contains(&status), visit.link.tries <= 1);
-        match (is_head, is_good) {
-            // A good answer to HEAD, or a GET that confirms that the page is missing.
-            (true, true) => {
-                self.0.entry(lane).or_insert(true);
-            }
-            (false, false) if is_missing(status) => {
-                self.0.entry(lane).or_insert(true);
-            }
-            // The HEAD failed and the GET did not. This holds for the rest of the run.
-            (false, true) => {
-                self.0.insert(lane, false);
-            }
-            _ => {}
-        }
+        let known = self.0.entry(lane).or_insert(HeadTrust::Confirmed(0));
+        *known = match (*known, is_head, is_good) {
+            (HeadTrust::Distrusted, ..) | (_, false, true) => HeadTrust::Distrusted,
+            (HeadTrust::Trusted, ..) | (_, true, true) => HeadTrust::Trusted,
+            (HeadTrust::Confirmed(count), false, false) if is_missing(status) => match count + 1 {
+                ENOUGH_CONFIRMATIONS => HeadTrust::Trusted,
+                count => HeadTrust::Confirmed(count),
+            },
+            (HeadTrust::Confirmed(count), ..) => HeadTrust::Confirmed(count),
+        };
     }
 
     /// Whether this answer to a HEAD says that the page is missing, and the host answers HEAD well.
     pub fn is_final(&self, visit: &Visit) -> bool {
-        let is_trusted = visit.for_keeper.slot.is_some_and(|(lane, _)| self.0.get(&lane) == Some(&true));
+        let trust = visit.for_keeper.slot.and_then(|(lane, _)| self.0.get(&lane));
+        let is_trusted = matches!(trust, Some(HeadTrust::Trusted));
         is_trusted && visit.facts.status.is_some_and(is_missing)
     }
 }
