@@ -34,7 +34,7 @@ use crate::target::{self, Target};
 use crate::text_fragment;
 pub use fetch::CHECK_FILE;
 use fetch::FetchGoal;
-use results::{PageContent, WebResults};
+use results::{PageTargets, WebResults};
 use spool::{ReferenceSpool, SpooledReference};
 
 /// Maximum number of rounds of requests. Each round requests the redirect targets that the previous round found. Targets with
@@ -243,7 +243,7 @@ impl WebCheck {
             let read = text.map(|(text, _)| {
                 document::read(&text, DocumentType::Html, hashes);
                 let page_text = || document::page_text(&text, DocumentType::Html);
-                PageContent { anchors: hashes.take(), text: results.keeps_text_of(&visit.link.url).then(page_text) }
+                PageTargets { anchors: hashes.take(), text: results.keeps_text_of(&visit.link.url).then(page_text) }
             });
             results.add(visit, read, goal == FetchGoal::Page);
         })
@@ -308,7 +308,7 @@ impl SiteReader {
         let mut content = None;
         if let Some((text, encoding)) = html_of(visit) {
             let read = self.read_page(&visit.link.url, &text, encoding);
-            content = Some(PageContent { anchors: self.hashes.take(), text: None });
+            content = Some(PageTargets { anchors: self.hashes.take(), text: None });
             if let Err(error) = read {
                 self.spool_error.get_or_insert(error);
             }

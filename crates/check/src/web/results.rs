@@ -36,7 +36,7 @@ pub(super) struct VisitedUrl {
 }
 
 /// What was read from an HTML page.
-pub(super) struct PageContent {
+pub(super) struct PageTargets {
     pub anchors: AnchorSet,
     /// See [`document::page_text`](crate::document::page_text).
     pub text: Option<String>,
@@ -83,7 +83,7 @@ impl WebResults {
     }
 
     /// Adds the result of a visit. `has_body`: the body was requested.
-    pub fn add(&mut self, visit: &Visit, content: Option<PageContent>, has_body: bool) {
+    pub fn add(&mut self, visit: &Visit, content: Option<PageTargets>, has_body: bool) {
         let facts = &visit.facts;
         let url = visit.link.url.as_str();
         if !has_body && self.visited.get(url).is_some_and(|known| known.has_body) {
