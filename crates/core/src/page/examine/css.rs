@@ -1,8 +1,8 @@
 //! [`CssReader`]: finds the URLs in style sheets: in `url()` and `src()`, in `@import`, and in the strings of
 //! `image-set()`.
 //!
-//! It is fed in chunks, reads every byte once, and buffers only the current URL. Comments, strings and escapes are
-//! skipped by the rules of CSS. A name with escaped letters, such as `\75rl` for `url`, is not recognised.
+//! It is fed in chunks, reads every byte once, and buffers only the current URL. Comments, strings and escapes are read
+//! by the rules of CSS, also in names: `\75rl(` is `url(`.
 //!
 //! Invariant: the URLs do not depend on how the style sheet is split.
 
@@ -37,6 +37,11 @@ pub struct CssUrl<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Plain,
+    /// After a backslash outside of strings and URLs, and this many hexadecimal digits with this value.
+    NameEscape {
+        digits: u8,
+        value: u32,
+    },
     /// After a `/` that may begin a comment.
     Slash,
     Comment,
@@ -72,12 +77,14 @@ pub struct CssReader {
     is_import: bool,
     /// Number of open parentheses.
     depth: u32,
-    /// The depth inside the open `image-set()`, if there is one. Strings at this depth are URLs.
+    /// The depth inside the open `image-set()` or `src()`, if there is one. Strings at this depth are URLs.
     image_set: Option<u32>,
     /// The URL that is being read.
     value: Vec<u8>,
     /// The start of `value` in the style sheet.
     start: usize,
+    /// Limit on the bytes of a URL.
+    max_url: usize,
 }
 
 impl Default for CssReader {
@@ -91,11 +98,17 @@ impl Default for CssReader {
             image_set: None,
             value: Vec::new(),
             start: 0,
+            max_url: MAX_CSS_URL,
         }
     }
 }
 
 impl CssReader {
+    /// A reader without a limit on the length of a URL, for a style sheet that is in memory as a whole.
+    pub fn with_whole_urls() -> Self {
+        Self { max_url: usize::MAX - 1, ..Self::default() }
+    }
+
     /// Processes bytes. Calls `found` with every URL that ends in them.
     pub fn feed(&mut self, bytes: &[u8], mut found: impl FnMut(CssUrl<'_>)) {
         for &byte in bytes {
@@ -117,6 +130,7 @@ impl CssReader {
     fn step(&mut self, byte: u8, found: &mut impl FnMut(CssUrl<'_>)) {
         self.state = match self.state {
             State::Plain => self.read_plain(byte),
+            State::NameEscape { digits, value } => self.read_escape(digits, value, byte),
             State::Slash if byte == b'*' => State::Comment,
             State::Slash => self.read_plain(byte),
             State::Comment | State::CommentStar => match (self.state, byte) {
@@ -136,7 +150,7 @@ impl CssReader {
                     State::QuotedEscape { quote, is_url }
                 }
                 // A string with a line feed is invalid, and not a URL.
-                b'\n' => State::Plain,
+                b'\n' | b'\r' | 0x0C => State::Plain,
                 _ => {
                     self.push_if(is_url, byte);
                     State::Quoted { quote, is_url }
@@ -183,10 +197,11 @@ impl CssReader {
     /// Handles a byte outside of comments, strings and URLs.
     fn read_plain(&mut self, byte: u8) -> State {
         if is_name_byte(byte) {
-            if self.name.len() <= MAX_NAME {
-                self.name.push(byte.to_ascii_lowercase());
-            }
+            self.push_name(byte);
             return State::Plain;
+        }
+        if byte == b'\\' {
+            return State::NameEscape { digits: 0, value: 0 };
         }
         if self.name == b"@import" {
             self.is_import = true;
@@ -195,8 +210,8 @@ impl CssReader {
             b'(' => {
                 self.depth = self.depth.saturating_add(1);
                 match self.name.as_slice() {
-                    b"url" | b"src" => State::UrlStart,
-                    b"image-set" | b"-webkit-image-set" => {
+                    b"url" => State::UrlStart,
+                    b"src" | b"image-set" | b"-webkit-image-set" => {
                         self.image_set = Some(self.depth);
                         State::Plain
                     }
@@ -216,10 +231,37 @@ impl CssReader {
             _ => State::Plain,
         };
         self.name.clear();
-        if byte == b'@' {
+        // `@url(` and `#url(` are not functions.
+        if matches!(byte, b'@' | b'#') {
             self.name.push(byte);
         }
         state
+    }
+
+    /// Adds a byte to the current name.
+    fn push_name(&mut self, byte: u8) {
+        if self.name.len() <= MAX_NAME {
+            self.name.push(byte.to_ascii_lowercase());
+        }
+    }
+
+    /// Handles a byte after a backslash in a name: up to six hexadecimal digits and a space, or one other character.
+    fn read_escape(&mut self, digits: u8, value: u32, byte: u8) -> State {
+        let digit = char::from(byte).to_digit(16).filter(|_| digits < 6);
+        match (digit, digits) {
+            (Some(digit), _) => State::NameEscape { digits: digits + 1, value: value * 16 + digit },
+            // A backslash before a line feed is not an escape.
+            (None, 0) if matches!(byte, b'\n' | b'\r' | 0x0C) => self.read_plain(byte),
+            (None, 0) => {
+                self.push_name(byte);
+                State::Plain
+            }
+            (None, _) => {
+                // A character that no name with a meaning has is stored as one byte that is not ASCII.
+                self.push_name(u8::try_from(value).unwrap_or(0xFF));
+                if is_space(byte) { State::Plain } else { self.read_plain(byte) }
+            }
+        }
     }
 
     /// Starts to read a string.
@@ -239,7 +281,7 @@ impl CssReader {
 
     /// Adds a byte to the URL. A URL that is too long is cut one byte after the limit, by which `emit` recognises it.
     fn push(&mut self, byte: u8) {
-        if self.value.len() <= MAX_CSS_URL {
+        if self.value.len() <= self.max_url {
             self.value.push(byte);
         }
     }
@@ -255,8 +297,8 @@ impl CssReader {
     fn emit_bare(&mut self, found: &mut impl FnMut(CssUrl<'_>)) {
         let kept = self.value.trim_ascii_end().len();
         // A URL that was cut is dropped by `emit`, so its end does not matter.
-        let end = if self.value.len() > MAX_CSS_URL { self.position } else { self.start + kept };
-        if self.value.len() <= MAX_CSS_URL {
+        let end = if self.value.len() > self.max_url { self.position } else { self.start + kept };
+        if self.value.len() <= self.max_url {
             self.value.truncate(kept);
         }
         self.emit(end, found);
@@ -266,7 +308,7 @@ impl CssReader {
     fn emit(&mut self, end: usize, found: &mut impl FnMut(CssUrl<'_>)) {
         let use_as = if self.is_import { CssUse::Import } else { CssUse::Resource };
         self.is_import = false;
-        if !self.value.is_empty() && self.value.len() <= MAX_CSS_URL {
+        if !self.value.is_empty() && self.value.len() <= self.max_url {
             found(CssUrl { written: &self.value, use_as, start: self.start, end });
         }
         self.value.clear();
@@ -359,6 +401,9 @@ mod tests {
             ("a{b:url(open.png", vec!["open.png"]),
             ("a{b:10px/url(c)}", vec!["c"]),
             ("a{content:'broken\n} b{c:url(d)}", vec!["d"]),
+            ("a{content:'broken\r} b{c:url(d)}", vec!["d"]),
+            ("a{b:u\\72l(c);d:\\000055 RL('e')}@\\69mport 'f'", vec!["c", "e", "f"]),
+            ("a{b:#url(x'y);c:\\3a url(x'z);d:src(x 'e')}", vec!["e"]),
         ] {
             let found: Vec<String> = urls(&[css.as_bytes()]).into_iter().map(|(url, ..)| url).collect();
             assert_eq!(found, expected, "{css}");

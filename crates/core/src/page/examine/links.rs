@@ -2,7 +2,7 @@
 //!
 //! Collects links by kind, title, robots directives, base and declared charset. Links and texts are stored as received,
 //! and are resolved and decoded when the page ends. Content of `noscript` counts, because scripts are not executed.
-//! Content of `template` elements and `srcdoc` attributes does not.
+//! Content of `template` elements does not. Of a page in a `srcdoc` attribute, only the links count.
 
 use encoding_rs::Encoding;
 use memchr::memmem;
@@ -19,12 +19,14 @@ use super::facts::{RawFacts, alt_text};
 use super::foreign::ForeignStack;
 use super::names;
 use super::raw_links::RawLinks;
-use super::tokenizer::{Dialect, Tag, TextMode};
+use super::tokenizer::{Dialect, Tag, TextMode, Tokenizer};
 use crate::base::link::LinkKind;
 use crate::page::likeness::{LikenessReader, WordCount};
 
 /// Bytes kept of a title, or of a link that is the text of an element.
 const MAX_TEXT: usize = 8 * 1024;
+/// How deep pages in `srcdoc` attributes are read.
+const MAX_NESTING: u8 = 2;
 /// Limit on the bytes of a language in `hreflang`.
 const MAX_LANGUAGE: usize = 64;
 
@@ -74,6 +76,8 @@ pub struct Collector {
     pub(super) style: Option<CssReader>,
     /// The texts of links, if they are requested.
     pub anchors: Option<Box<AnchorTexts>>,
+    /// In how many `srcdoc` attributes this page stands.
+    nesting: u8,
 }
 
 impl Collector {
@@ -99,6 +103,7 @@ impl Collector {
             captured: Vec::new(),
             words_before_capture: WordCount::default(),
             style: None,
+            nesting: 0,
         }
     }
 
@@ -178,6 +183,10 @@ impl Collector {
                 reader.finish(|url| self.add_css(&url));
             }
         }
+        if memmem::find(rest, b"background=").is_some() && names::key(tag.name) != names::BODY {
+            let values = self.values(tag, ["background"]);
+            self.add_assets(values);
+        }
         if memmem::find(rest, b"data-").is_some() {
             let names = ["data-src", "data-lazy-src", "data-original", "data-srcset", "data-lazy-srcset"];
             let [source, lazy, original, srcset, lazy_srcset] = self.values(tag, names);
@@ -187,6 +196,29 @@ impl Collector {
             self.add_srcset(srcset);
             self.add_srcset(lazy_srcset);
         }
+    }
+
+    /// Adds the links of a page in a `srcdoc` attribute. Its title, directives and texts are not those of this page.
+    fn add_nested_page(&mut self, page: &[u8]) {
+        if self.nesting >= MAX_NESTING {
+            return;
+        }
+        // The charset is not known yet, so characters that are not ASCII stay references.
+        let page = entities::resolve_in_bytes(page, |out, char| match u8::try_from(char) {
+            Ok(byte) if byte.is_ascii() => out.push(byte),
+            _ => entities::push_as_reference(out, char),
+        });
+        let mut nested = Self { nesting: self.nesting + 1, ..Self::new(Dialect::Html, self.limits.clone()) };
+        let mut tokenizer = Tokenizer::new(Dialect::Html);
+        tokenizer.feed(&page, &mut nested);
+        tokenizer.finish(&mut nested);
+        nested.finish();
+        for (href, link) in nested.links.iter() {
+            if matches!(link.kind, LinkKind::Anchor | LinkKind::Frame | LinkKind::Form | LinkKind::Asset) {
+                self.add_link(href, link.kind, link.nofollow);
+            }
+        }
+        self.capped |= nested.capped;
     }
 
     fn add_srcset(&mut self, srcset: Option<&[u8]>) {
@@ -310,8 +342,11 @@ impl Collector {
                 }
             }
             names::FRAME | names::IFRAME => {
-                let [source] = self.values(tag, ["src"]);
-                if let Some(source) = source.filter(|source| !source.trim_ascii().is_empty()) {
+                let [source, page] = self.values(tag, ["src", "srcdoc"]);
+                // A browser ignores `src` if there is a `srcdoc`.
+                if let Some(page) = page.filter(|_| key == names::IFRAME) {
+                    self.add_nested_page(page);
+                } else if let Some(source) = source.filter(|source| !source.trim_ascii().is_empty()) {
                     self.add(source, LinkKind::Frame);
                 }
             }

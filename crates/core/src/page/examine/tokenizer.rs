@@ -125,6 +125,10 @@ pub struct Tokenizer {
     buffer: Vec<u8>,
     /// Whether the buffered tag is longer than the limit.
     is_cut: bool,
+    /// The size limit of a tag.
+    max_tag: usize,
+    /// The mode after an end tag.
+    mode_between: TextMode,
 }
 
 /// The classification of bytes that begin with `<`.
@@ -155,7 +159,16 @@ impl Tokenizer {
             script: ScriptState::default(),
             buffer: Vec::new(),
             is_cut: false,
+            max_tag: MAX_TAG,
+            mode_between: TextMode::Markup,
         }
+    }
+
+    /// A tokenizer for a page that is in memory as a whole: without a limit on the size of a tag, and with all text between
+    /// tags passed on.
+    pub fn of_whole_page(dialect: Dialect) -> Self {
+        let mode = TextMode::Captured;
+        Self { max_tag: usize::MAX, mode_between: mode, ..Self::within(dialect, mode, b"") }
     }
 
     /// Processes the next chunk of the input.
@@ -262,10 +275,10 @@ impl Tokenizer {
         let (end, self_closing) = scan::whole_tag(after)?;
         let (attributes, next) = after.split_at(end + 1);
         let length = rest.len() - next.len();
-        let tag = if length > MAX_TAG {
-            let excess = length - MAX_TAG;
+        let tag = if length > self.max_tag {
+            let excess = length - self.max_tag;
             let kept = attributes.len().saturating_sub(excess);
-            let name = name.get(..MAX_TAG - name_start(rest)).unwrap_or(name);
+            let name = name.get(..self.max_tag - name_start(rest)).unwrap_or(name);
             Tag { name, rest: attributes.get(..kept).unwrap_or(&[]), self_closing, is_cut: true }
         } else {
             Tag { name, rest: attributes, self_closing, is_cut: false }
@@ -318,7 +331,7 @@ impl Tokenizer {
 
     /// Buffers bytes of a tag, up to the limit.
     fn push_tag_bytes(&mut self, bytes: &[u8]) {
-        let room = MAX_TAG.saturating_sub(self.buffer.len());
+        let room = self.max_tag.saturating_sub(self.buffer.len());
         self.is_cut |= bytes.len() > room;
         self.buffer.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
     }
@@ -327,7 +340,7 @@ impl Tokenizer {
     fn emit(&mut self, tag: Tag<'_>, is_end_tag: bool, handler: &mut impl TokenHandler) {
         self.state = State::Text;
         if is_end_tag {
-            self.mode = TextMode::Markup;
+            self.mode = self.mode_between;
             handler.end(tag.name);
             return;
         }
