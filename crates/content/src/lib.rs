@@ -3,7 +3,7 @@
 //! All functions are pure, and take time and memory in proportion to the page for any input: they charge a
 //! [`PageBudget`](argiope_core::page::page_budget::PageBudget). [`Document`] is the parsed page, [`Selector`]
 //! finds elements, [`Extraction`] extracts named fields by rules, [`Article`] is the main content, [`rewrite_page`]
-//! replaces the URLs of a page.
+//! copies a page with other URLs and without scripts.
 
 mod document;
 mod extract;
@@ -16,6 +16,6 @@ pub use argiope_core::page::reader::FieldCount;
 pub use document::{Document, Element, ParseLimits, USED_UP};
 pub use extract::{Extracted, Extraction, RuleError, Tally};
 pub use main_text::{Article, MainText, TEXT_CUT, TextFormat};
-pub use rewrite::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page};
+pub use rewrite::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page, rewrite_svg};
 pub use select::{Matches, SelectError, Selector};
 pub use structured::DataPath;

@@ -1,4 +1,7 @@
 //! File names for URLs: valid on every file system, and distinct on file systems that ignore case.
+//!
+//! Invariant: a name has one dot, before the extension that the export gave it, and does not begin with a dot or a
+//! hyphen. So a server or a desktop sees no other extension (`shell.php.html`), and no settings (`.htaccess`).
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -10,8 +13,6 @@ use argiope_runtime::directory::hash_for_name;
 const MAX_PART_BYTES: usize = 100;
 /// Maximum number of folders in a path; deeper folders are dropped and the file name gets a hash.
 const MAX_FOLDERS: usize = 20;
-/// Maximum bytes of what counts as an extension.
-const MAX_EXTENSION_BYTES: usize = 8;
 /// Room in a name for the hash and the extension.
 const SUFFIX_BYTES: usize = 20;
 
@@ -33,10 +34,14 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    /// Assigns a path to a URL, relative to the folder of the export. It gets `extension`, unless the URL already ends with it.
-    pub fn assign(&mut self, url: &Url, extension: Option<&str>) -> PathBuf {
-        let mut folder = valid_name(&url.authority().replace(':', "_"));
-        self.folders.insert(folder.to_lowercase());
+    /// Names beside files of the export itself.
+    pub fn beside(own: &[&str]) -> Self {
+        Self { files: own.iter().map(|name| (*name).to_owned()).collect(), ..Self::default() }
+    }
+
+    /// Assigns a path to a URL, relative to the folder of the export, with this extension.
+    pub fn assign(&mut self, url: &Url, extension: &str) -> PathBuf {
+        let mut folder = self.add_folder(&valid_name(&url.authority().replace(':', "_")));
         let mut segments: Vec<&str> = url.path().split('/').skip(1).collect();
         let last = segments.pop().unwrap_or("");
         let is_too_deep = segments.len() > MAX_FOLDERS;
@@ -45,34 +50,8 @@ impl FileNames {
                 folder = self.add_folder(&format!("{folder}/{}", valid_name(segment)));
             }
         }
-        let mut stem = if last.is_empty() { "index".to_owned() } else { valid_name(last) };
-        if let Some(query) = url.query() {
-            stem = format!("{stem}@{}", valid_name(query));
-        }
-        // An ending with an `@` contains the query, so it is not an extension.
-        let (mut base, mut ending) = match stem.rsplit_once('.') {
-            Some((base, ending))
-                if !base.is_empty() && ending.len() <= MAX_EXTENSION_BYTES && !ending.contains('@') =>
-            {
-                (base.to_owned(), ending.to_owned())
-            }
-            _ => (stem.clone(), String::new()),
-        };
-        if let Some(extension) = extension
-            && !ending.eq_ignore_ascii_case(extension)
-            && !(extension == "html" && ending.eq_ignore_ascii_case("htm"))
-        {
-            // A page `a.php` becomes `a.php.html`; the text of `a.html` becomes `a.md`.
-            base = if ending.is_empty() || matches!(ending.as_str(), "html" | "htm") {
-                base
-            } else {
-                format!("{base}.{ending}")
-            };
-            ending = extension.to_owned();
-        }
-        let full_path = |base: &str| {
-            if ending.is_empty() { format!("{folder}/{base}") } else { format!("{folder}/{base}.{ending}") }
-        };
+        let mut base = stem(last, url.query(), extension);
+        let full_path = |base: &str| format!("{folder}/{base}.{extension}");
         let mut path = full_path(&base);
         let is_taken =
             |path: &str| self.files.contains(&path.to_lowercase()) || self.folders.contains(&path.to_lowercase());
@@ -112,6 +91,21 @@ impl FileNames {
     }
 }
 
+/// The name of a file without its extension: `a.html` becomes `a`, and `a.php` becomes `a_php`.
+fn stem(last: &str, query: Option<&str>, extension: &str) -> String {
+    let pages = ["html", "htm", "xhtml", "xht"];
+    let is_same = |ending: &str| {
+        ending.eq_ignore_ascii_case(extension) || pages.iter().any(|page| ending.eq_ignore_ascii_case(page))
+    };
+    let name = match last.rsplit_once('.') {
+        _ if last.is_empty() => "index",
+        Some((base, ending)) if !base.is_empty() && is_same(ending) => base,
+        _ => last,
+    };
+    let query = query.map_or_else(String::new, |query| format!("@{}", valid_name(query)));
+    format!("{}{query}", valid_name(name)).replace('.', "_")
+}
+
 /// The last character boundary at or before a byte position.
 fn floor_char_boundary(text: &str, mut at: usize) -> usize {
     at = at.min(text.len());
@@ -127,13 +121,12 @@ fn valid_name(text: &str) -> String {
     let mut name: String = text.chars().map(|c| if is_valid(c) { c } else { '_' }).collect();
     if name.len() > MAX_PART_BYTES {
         let hash = hash_for_name(text) as u32;
-        // The extension is kept, so that programs recognise the file type.
-        let extension = name
-            .rsplit_once('.')
-            .map(|(_, extension)| extension.to_owned())
-            .filter(|extension| extension.len() <= MAX_EXTENSION_BYTES);
         name.truncate(floor_char_boundary(&name, MAX_PART_BYTES - SUFFIX_BYTES));
-        name = format!("{name}~{hash:08x}{}", extension.map_or_else(String::new, |extension| format!(".{extension}")));
+        name.push_str(&format!("~{hash:08x}"));
+    }
+    // A leading dot hides a file or makes it a file of settings. A leading hyphen makes it an option of commands.
+    if name.starts_with(['.', '-']) {
+        name.replace_range(..1, "_");
     }
     // Windows drops dots and spaces at the end of a name.
     let length = name.trim_end_matches(['.', ' ']).len();
@@ -152,7 +145,7 @@ fn valid_name(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn names(urls: &[&str], extension: Option<&str>) -> Vec<String> {
+    fn names(urls: &[&str], extension: &str) -> Vec<String> {
         let mut names = FileNames::default();
         urls.iter().map(|url| names.assign(&Url::parse(url).unwrap(), extension).display().to_string()).collect()
     }
@@ -169,17 +162,32 @@ mod tests {
                     "http://h:81/x?q=1&r=2",
                     "http://h/p.php"
                 ],
-                Some("html")
+                "html"
             ),
-            ["h/index.html", "h/a.html", "h/a/index.html", "h/a/b.html", "h_81/x@q=1_r=2.html", "h/p.php.html"]
+            ["h/index.html", "h/a.html", "h/a/index.html", "h/a/b.html", "h_81/x@q=1_r=2.html", "h/p_php.html"]
         );
-        assert_eq!(names(&["http://h/a.html", "http://h/b.tar.gz"], Some("md")), ["h/a.md", "h/b.tar.gz.md"]);
-        assert_eq!(names(&["http://h/style.css", "http://h/data"], None), ["h/style.css", "h/data"]);
+        assert_eq!(names(&["http://h/a.html", "http://h/b.tar.gz"], "md"), ["h/a.md", "h/b_tar_gz.md"]);
+    }
+
+    #[test]
+    fn a_name_has_one_extension_and_is_not_a_file_of_settings() {
+        let urls = [
+            "http://h/.htaccess",
+            "http://h/shell.php",
+            "http://h/.git/config",
+            "http://h/-rf",
+            "http://h/autorun.inf",
+        ];
+        let expected = ["h/_htaccess.txt", "h/shell_php.txt", "h/_git/config.txt", "h/_rf.txt", "h/autorun_inf.txt"];
+        assert_eq!(names(&urls, "txt"), expected);
+        let mut beside = FileNames::beside(&["index.html"]);
+        let path = beside.assign(&Url::parse("http://index.html/").unwrap(), "html");
+        assert_eq!(path, PathBuf::from("index.html~d/index.html"));
     }
 
     #[test]
     fn names_are_valid_on_windows_and_differ_if_case_is_ignored() {
-        let all = names(&["http://h/A", "http://h/a", "http://h/CON", "http://h/a%2Fb", "http://h/x./y"], Some("html"));
+        let all = names(&["http://h/A", "http://h/a", "http://h/CON", "http://h/a%2Fb", "http://h/x./y"], "html");
         assert_eq!(all[0], "h/A.html");
         assert!(all[1].starts_with("h/a~") && all[1].ends_with(".html"), "{all:?}");
         assert_eq!(all[2], "h/_CON.html");
@@ -188,15 +196,16 @@ mod tests {
 
     #[test]
     fn a_folder_and_a_file_get_different_paths() {
-        assert_eq!(names(&["http://h/data", "http://h/data/x.css"], None), ["h/data", "h/data~d/x.css"]);
-        let after = names(&["http://h/data/x.css", "http://h/data"], None);
+        let before = names(&["http://h/data", "http://h/data.css/x"], "css");
+        assert_eq!(before, ["h/data.css", "h/data.css~d/x.css"]);
+        let after = names(&["http://h/data.css/x", "http://h/data"], "css");
         assert!(after[1].starts_with("h/data~"), "{after:?}");
     }
 
     #[test]
     fn long_urls_get_short_names() {
         let long = format!("http://h/{}/{}.png?{}", "a".repeat(300), "b".repeat(300), "c".repeat(3000));
-        let name = names(&[&long], None).remove(0);
+        let name = names(&[&long], "png").remove(0);
         // Most file systems allow 255 bytes.
         assert!(name.split('/').all(|part| part.len() <= 240), "{name}");
     }

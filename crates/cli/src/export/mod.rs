@@ -12,6 +12,7 @@ mod columns;
 pub mod csv;
 mod data;
 mod file_names;
+mod file_types;
 mod links;
 #[cfg(feature = "parquet")]
 mod parquet;

@@ -3,7 +3,14 @@
 //!
 //! The records are read twice: first to assign a file name to every archived URL, then to write the files. References to
 //! resources that are not in the archive are replaced by an empty placeholder. Links to pages that are not in the archive
-//! become absolute. A Content-Security-Policy in every page blocks network requests by scripts.
+//! become absolute.
+//!
+//! Invariant: no file of the copy loads anything from elsewhere or runs a script when a browser opens it, from disk or
+//! from a web server. Three rules ensure it, for each form of file that browsers interpret (`file_types`):
+//! - A copied page or SVG image is written anew and has only elements that were checked (`argiope_content`).
+//! - A page begins with a policy ([`HEAD`]), before anything that was sent.
+//! - The extension follows the type that was sent. All other types get an extension that browsers do not interpret, and a file
+//!   whose content is markup although its type is not stays empty.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -11,16 +18,18 @@ use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use argiope_content::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page};
+use argiope_content::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page, rewrite_svg};
 use argiope_core::Outcome;
 use argiope_core::base::url::Url;
 use argiope_core::page::examine::tokenizer::Dialect;
+use argiope_core::page::page_budget::PageBudget;
 use argiope_core::page::reader::decode;
 use argiope_runtime::atomic_file::AtomicFile;
 
 use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
-use crate::records::{self, ReadError, StoredRecord};
+use super::file_types::{FileForm, FileType};
+use crate::records::{self, ReadError};
 
 /// The file that lists URLs and files. Its presence shows that the folder was written by an export. It is empty until the
 /// export is complete.
@@ -30,9 +39,13 @@ const MAX_REDIRECTS: usize = 20;
 /// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The Content-Security-Policy of every page. It allows only files of the folder, for pages on disk and on a web server.
-const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' file: data: blob: \
-'unsafe-inline' 'unsafe-eval'\">";
+/// The start of every page: a policy that lets it load only files of the copy and run no script, and that keeps the
+/// browser from resolving the hosts of its links in advance. `file:` is for browsers in which `'self'` does not include
+/// the files beside a page on disk.
+const HEAD: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+img-src 'self' file: data:; media-src 'self' file: data:; font-src 'self' file: data:; \
+style-src 'self' file: data: 'unsafe-inline'; frame-src 'self' file:; form-action 'none'; base-uri 'none'\">\
+<meta http-equiv=\"x-dns-prefetch-control\" content=\"off\">";
 
 /// The result of the export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +93,8 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
         let file = map.files.get(&*record.url).filter(|_| record.is_plain_get());
         let Some(file) = file else { return Ok(()) };
         let Some(page) = archive.page(record)? else { return Ok(()) };
-        let body = rewrite(&page, &map, file, &mut missing);
+        let file_type = FileType::of(record.content_type.as_deref(), &page.url);
+        let body = rewrite(&page, file_type.form, &map, file, &mut missing);
         let path = folder.join(file.as_ref());
         create_folders(folder, file)?;
         AtomicFile::write(&path, body)?;
@@ -135,7 +149,7 @@ pub(super) fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError>
 /// Reads the records and assigns file names.
 fn read_map(directory: &Path) -> Result<FileMap, ReadError> {
     let mut map = FileMap::default();
-    let mut names = FileNames::default();
+    let mut names = FileNames::beside(&["index.html", LIST_FILE]);
     records::latest_pages(directory, |record| {
         // A link stands for a GET request, not for a sent form.
         if !record.is_plain_get() {
@@ -149,7 +163,7 @@ fn read_map(directory: &Path) -> Result<FileMap, ReadError> {
         }
         let is_archived = matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified)) && record.warc.is_some();
         if let (true, Ok(url)) = (is_archived, Url::parse(&record.url)) {
-            let name = names.assign(&url, extension(&url, record));
+            let name = names.assign(&url, FileType::of(record.content_type.as_deref(), &url).extension);
             let name = name.to_str().unwrap_or_default().into();
             map.files.insert(record.url.as_str().into(), name);
         }
@@ -158,83 +172,39 @@ fn read_map(directory: &Path) -> Result<FileMap, ReadError> {
     Ok(map)
 }
 
-/// The extension that a file needs, so that a browser recognizes its type without response headers. `None` if the URL has
-/// a suitable extension, or if the type is unknown.
-fn extension(url: &Url, record: &StoredRecord) -> Option<&'static str> {
-    let name = url.path().rsplit('/').next().unwrap_or("");
-    let url_extension = name.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
-    let url_extension = url_extension.as_deref().filter(|_| url.query().is_none());
-    // Browsers do not recognize these types by content, so the file needs one of these extensions.
-    let (extension, others): (&str, &[&str]) = match record.content_type.as_deref()? {
-        "text/html" => ("html", &["htm"]),
-        "application/xhtml+xml" => ("xhtml", &["xht"]),
-        "text/css" => ("css", &[]),
-        "text/javascript" | "application/javascript" | "application/x-javascript" => ("js", &["mjs"]),
-        "image/svg+xml" => ("svg", &[]),
-        "application/json" | "application/manifest+json" => ("json", &["map", "webmanifest"]),
-        "application/pdf" => ("pdf", &[]),
-        "application/wasm" => ("wasm", &[]),
-        other => {
-            let extension = match other {
-                "image/png" => "png",
-                "image/jpeg" => "jpg",
-                "image/gif" => "gif",
-                "image/webp" => "webp",
-                "image/avif" => "avif",
-                "image/x-icon" | "image/vnd.microsoft.icon" => "ico",
-                "video/mp4" => "mp4",
-                "video/webm" => "webm",
-                "audio/mpeg" => "mp3",
-                "font/woff2" => "woff2",
-                "font/woff" => "woff",
-                "text/plain" => "txt",
-                "application/xml" | "text/xml" | "application/rss+xml" | "application/atom+xml" => "xml",
-                _ => return None,
-            };
-            // Browsers recognize these types by content, so any extension of the URL is kept.
-            return if url_extension.is_some() { None } else { Some(extension) };
-        }
-    };
-    if url_extension.is_some_and(|url_extension| url_extension == extension || others.contains(&url_extension)) {
-        None
-    } else {
-        Some(extension)
-    }
-}
-
-/// The bytes of a file, with its URLs replaced.
+/// The bytes of a file, with its URLs replaced. `form` follows the record, as the name of the file does: an archived
+/// response with the same body may have been sent as another type.
 fn rewrite(
     page: &ArchivedPage,
+    form: FileForm,
     map: &FileMap,
     file: &str,
     missing: &mut std::collections::HashSet<Box<str>>,
 ) -> Vec<u8> {
     // The queries of links are in the charset of the page. Style sheets always use UTF-8.
-    let charset = page.charset.filter(|_| page.content_type.as_deref() != Some("text/css"));
-    let mut rewriter = SiteRewriter { page: page.url.clone(), base: page.url.clone(), charset, map, file, missing };
-    let (text, needs_mark_if_utf8) = match page.content_type.as_deref() {
-        Some("text/html") => (rewrite_page(&page.text(), Dialect::Html, POLICY, &mut rewriter), true),
-        Some("application/xhtml+xml") => {
-            // In XML, the element must be closed.
-            let policy = POLICY.replace("\">", "\"/>");
-            (rewrite_page(&page.text(), Dialect::Xml, &policy, &mut rewriter), false)
-        }
-        Some("image/svg+xml") => (rewrite_page(&page.text(), Dialect::Xml, "", &mut rewriter), false),
-        Some("text/css") => {
-            let css = decode(&page.body, page.charset);
-            let replace = |url: &str, use_as| match rewriter.replace(url, use_as) {
-                Replacement::With(new) => Some(new),
-                Replacement::Keep => None,
-            };
-            (rewrite_css(&css, replace), true)
-        }
-        _ => return page.body.clone(),
+    let charset = page.charset.filter(|_| form != FileForm::Css);
+    let has_policy = form != FileForm::Svg;
+    let base = page.url.clone();
+    let budget = PageBudget::for_page(page.body.len());
+    let mut rewriter = SiteRewriter { page: page.url.clone(), base, charset, map, file, missing, has_policy, budget };
+    let text = match form {
+        FileForm::Html => rewrite_page(&page.text(), Dialect::Html, HEAD, &mut rewriter),
+        FileForm::Xhtml => rewrite_page(&page.text(), Dialect::Xml, HEAD, &mut rewriter),
+        FileForm::Svg => rewrite_svg(&page.text(), &mut rewriter),
+        FileForm::Css => rewrite_css(&decode(&page.body, page.charset), |url, use_as| rewriter.replace(url, use_as)),
+        FileForm::Text => return page.body.clone(),
+        // A web server may send a file without a type if it does not know the extension. Browsers then guess.
+        FileForm::Binary if begins_like_markup(&page.body) => return Vec::new(),
+        FileForm::Binary => return page.body.clone(),
     };
-    // The text is UTF-8 now. A file has no response header that declares the charset, so a byte order mark does. XML that
-    // was UTF-8 before needs no mark, because UTF-8 is the default of XML.
-    let needs_mark = !text.is_ascii() && (needs_mark_if_utf8 || page.charset != Some("utf-8"));
-    let mark = if needs_mark && !text.starts_with('\u{feff}') { "\u{feff}" } else { "" };
+    // The text is UTF-8 now. A byte order mark says so, and counts more than anything that a server or the page declares.
+    let mark = if text.starts_with('\u{feff}') { "" } else { "\u{feff}" };
     [mark.as_bytes(), text.as_bytes()].concat()
+}
+
+/// Whether a browser could take bytes without a type for HTML or XML.
+fn begins_like_markup(body: &[u8]) -> bool {
+    body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start().first() == Some(&b'<')
 }
 
 /// Replaces the URLs in one file.
@@ -248,40 +218,76 @@ struct SiteRewriter<'a> {
     file: &'a str,
     /// URLs that the page loads and that are not in the archive.
     missing: &'a mut std::collections::HashSet<Box<str>>,
+    /// Whether the file carries a policy, or is loaded by a page that does.
+    has_policy: bool,
+    /// Charged for every URL: a short reference may become a long URL.
+    budget: PageBudget,
+}
+
+impl SiteRewriter<'_> {
+    /// The replacement of a URL, without regard to the budget.
+    fn replacement(&mut self, written: &str, use_as: ReferenceUse) -> Replacement {
+        let fragment = written.find('#').map_or("", |at| written.get(at..).unwrap_or(""));
+        let reference = written.get(..written.len() - fragment.len()).unwrap_or("");
+        // A fragment alone stays within the page, unless a `<base>` leads elsewhere. An empty reference loads nothing.
+        if reference.is_empty() && (self.base == self.page || use_as != ReferenceUse::Link) {
+            return if use_as == ReferenceUse::Refresh { Replacement::Remove } else { Replacement::Keep };
+        }
+        let Ok(url) = self.base.join_in_charset(reference, self.charset) else {
+            return self.replace_other(written, use_as);
+        };
+        if let Some(target) = self.map.file(url.as_str()) {
+            return Replacement::With(format!("{}{fragment}", relative_path(self.file, target)));
+        }
+        match use_as {
+            ReferenceUse::Link | ReferenceUse::Data => Replacement::With(format!("{}{fragment}", url.as_str())),
+            ReferenceUse::Refresh => Replacement::Remove,
+            _ => {
+                self.missing.insert(url.as_str().into());
+                placeholder(use_as)
+            }
+        }
+    }
+
+    /// The replacement of a URL that is neither http nor https: `data:` for what a page shows, addresses for links.
+    fn replace_other(&self, written: &str, use_as: ReferenceUse) -> Replacement {
+        let starts_with =
+            |scheme: &str| written.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+        match use_as {
+            ReferenceUse::Link if starts_with("mailto:") || starts_with("tel:") => Replacement::Keep,
+            ReferenceUse::Image if starts_with("data:image/") || starts_with("data:font/") => Replacement::Keep,
+            ReferenceUse::Image | ReferenceUse::Media | ReferenceUse::Style
+                if self.has_policy && starts_with("data:") =>
+            {
+                Replacement::Keep
+            }
+            _ => placeholder(use_as),
+        }
+    }
+}
+
+/// What replaces a URL that is not in the copy.
+fn placeholder(use_as: ReferenceUse) -> Replacement {
+    let placeholder = match use_as {
+        ReferenceUse::Link | ReferenceUse::Data | ReferenceUse::Refresh => return Replacement::Remove,
+        ReferenceUse::Frame => "about:blank",
+        // A transparent image of one pixel.
+        ReferenceUse::Image => "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==",
+        ReferenceUse::Style => "data:text/css,",
+        ReferenceUse::Media => "data:,",
+    };
+    Replacement::With(placeholder.to_owned())
 }
 
 impl PageRewriter for SiteRewriter<'_> {
     fn replace(&mut self, written: &str, use_as: ReferenceUse) -> Replacement {
-        let fragment = written.find('#').map_or("", |at| written.get(at..).unwrap_or(""));
-        let reference = written.get(..written.len() - fragment.len()).unwrap_or("");
-        // A fragment alone stays within the page, unless a `<base>` leads elsewhere.
-        if reference.is_empty() && self.base == self.page {
-            return Replacement::Keep;
+        if !self.budget.spend(written.len() + self.base.as_str().len() + self.file.len()) {
+            return placeholder(use_as);
         }
-        // Other schemes, such as `mailto:`, are kept.
-        let Ok(url) = self.base.join_in_charset(reference, self.charset) else { return Replacement::Keep };
-        // An empty reference loads nothing.
-        if reference.is_empty() && use_as != ReferenceUse::Link {
-            return Replacement::Keep;
+        match self.replacement(written, use_as) {
+            Replacement::With(new) if !self.budget.hold(new.len()) => placeholder(use_as),
+            replacement => replacement,
         }
-        if let Some(target) = self.map.file(url.as_str()) {
-            return Replacement::With(format!("{}{fragment}", relative_path(self.file, target)));
-        }
-        let placeholder = match use_as {
-            ReferenceUse::Link | ReferenceUse::Data => {
-                return Replacement::With(format!("{}{fragment}", url.as_str()));
-            }
-            ReferenceUse::Frame => "about:blank",
-            // A transparent image of one pixel.
-            ReferenceUse::Image => "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==",
-            ReferenceUse::Style => "data:text/css,",
-            ReferenceUse::Script => "data:text/javascript,",
-            ReferenceUse::Media | ReferenceUse::Hint => "data:,",
-        };
-        if use_as != ReferenceUse::Hint {
-            self.missing.insert(url.as_str().into());
-        }
-        Replacement::With(placeholder.to_owned())
     }
 
     fn base(&mut self, href: &str) {
@@ -324,7 +330,7 @@ fn start_page(map: &FileMap) -> String {
         })
         .collect();
     format!(
-        "<!DOCTYPE html>\n<meta charset=\"utf-8\">{POLICY}{refresh}\n<title>Offline copy</title>\n<ul>\n{items}</ul>\n"
+        "<!DOCTYPE html>\n{HEAD}<meta charset=\"utf-8\">{refresh}\n<title>Offline copy</title>\n<ul>\n{items}</ul>\n"
     )
 }
 
@@ -373,20 +379,5 @@ mod tests {
         ] {
             assert_eq!(relative_path(from, to), expected);
         }
-    }
-
-    #[test]
-    fn a_file_gets_the_extension_of_its_type() {
-        let name = |url: &str, content_type: &str| {
-            let record = StoredRecord { content_type: Some(content_type.into()), ..StoredRecord::default() };
-            extension(&Url::parse(url).unwrap(), &record)
-        };
-        assert_eq!(name("http://h/a", "text/html"), Some("html"));
-        assert_eq!(name("http://h/a.htm", "text/html"), None);
-        assert_eq!(name("http://h/a.php", "text/html"), Some("html"));
-        assert_eq!(name("http://h/s.css?v=1", "text/css"), Some("css"));
-        assert_eq!(name("http://h/i.jpeg", "image/jpeg"), None);
-        assert_eq!(name("http://h/i", "image/jpeg"), Some("jpg"));
-        assert_eq!(name("http://h/f.woff2", "application/octet-stream"), None);
     }
 }

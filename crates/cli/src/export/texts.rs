@@ -79,7 +79,7 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
             (Some(reason), TextForm::Text) => format!("[Incomplete: {reason}]\n\n{}", found.text),
             (Some(reason), TextForm::Markdown) => format!("<!-- Incomplete: {reason} -->\n\n{}", found.text),
         };
-        let name = names.assign(&page.url, Some(extension));
+        let name = names.assign(&page.url, extension);
         create_folders(folder, &name.to_string_lossy())?;
         let path = folder.join(name);
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
