@@ -55,6 +55,7 @@ function show(next) {
   const badge = byId("state");
   const state = running ? status.state : "not running";
   if (badge.textContent !== state) { badge.textContent = state; badge.className = `badge ${state}`; }
+  byId("ended").hidden = running;
   if (!running) return;
   byId("pause").disabled = status.state !== "running";
   byId("resume").disabled = status.state !== "paused";
@@ -221,6 +222,7 @@ function receive({ kind, data }) {
   if (kind === "start") {
     const start = JSON.parse(data);
     setText("name", `Crawl of ${start.name}`);
+    setText("version", `Argiope ${start.version}`);
     document.title = `${start.name}: live crawl`;
     samples = start.samples.map((sample) => ({ at: sample.at_seconds, speed: sample.pages_per_second }));
   } else if (kind === "status") {

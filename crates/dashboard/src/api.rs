@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argiope_core::crawl::control::Control;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{DefaultBodyLimit, Form, Query, State};
+use axum::extract::{Form, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -23,7 +23,7 @@ use crate::metrics;
 /// Maximum age of a status that is served without requesting a new one from the crawl.
 const MAX_STATUS_AGE: Duration = Duration::from_millis(400);
 /// Maximum bytes of a request's body.
-const MAX_BODY: usize = 64 << 10;
+pub const MAX_BODY: usize = 64 << 10;
 /// Maximum bytes of a pattern or a URL.
 const MAX_TEXT: usize = 8 << 10;
 /// Interval of the comments that keep an idle event stream open.
@@ -57,7 +57,6 @@ pub fn router(app: App) -> Router {
         .route("/metrics", get(prometheus))
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is no such page") })
-        .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn_with_state(app.clone(), guard::check))
         .with_state(app)
 }
@@ -85,7 +84,8 @@ async fn report(State(app): State<App>) -> Response {
         Ok(page) => {
             let content_type = HeaderValue::from_static("text/html; charset=utf-8");
             let policy = HeaderValue::from_static("frame-ancestors 'none'");
-            ([(header::CONTENT_TYPE, content_type), (header::CONTENT_SECURITY_POLICY, policy)], page).into_response()
+            ([(header::CONTENT_TYPE, content_type), (header::CONTENT_SECURITY_POLICY, policy)], page.to_string())
+                .into_response()
         }
         Err(why) => problem(StatusCode::SERVICE_UNAVAILABLE, &why),
     }
@@ -126,7 +126,8 @@ async fn history(State(app): State<App>) -> Response {
 /// Server-sent events: first the history, then every new status. A slow client misses some statuses and gets the newest
 /// one.
 async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let first = json!({ "name": &*app.name, "samples": app.hub.history() }).to_string();
+    let version = env!("CARGO_PKG_VERSION");
+    let first = json!({ "name": &*app.name, "version": version, "samples": app.hub.history() }).to_string();
     let mut statuses = app.hub.subscribe();
     // The current status is sent too.
     statuses.mark_changed();

@@ -4,10 +4,14 @@
 //!   DNS rebinding: in such an attack, the browser sends the name of the attacking site as `Host`.
 //! - With a token every request needs it, as `Authorization: Bearer` or as the cookie that the login page sets. Only
 //!   the health check and the login page are public.
-//! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`). Control
-//!   commands also require a JSON content type, which an HTML form cannot send.
+//! - Requests that a browser sends on behalf of another site are refused (`Origin`, `Sec-Fetch-Site`), except that it may
+//!   open a page in a tab (`Sec-Fetch-Mode: navigate`). Control commands also require a JSON content type, which an HTML
+//!   form cannot send.
+//! - A body must arrive within [`BODY_TIMEOUT`].
 
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -16,10 +20,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use sha2::{Digest as _, Sha256};
 
-use crate::api::{App, problem};
+use crate::api::{App, MAX_BODY, problem};
+use crate::places::Place;
 
 /// The session cookie of a browser that has logged in with the token.
 const COOKIE: &str = "argiope_session";
+/// How long the body of a request may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lifetime of the session cookie: thirty days.
 const COOKIE_SECONDS: u32 = 30 * 24 * 60 * 60;
 /// Allows only files of this server: no inline code or style, no frames.
@@ -103,6 +110,24 @@ fn is_same_site(headers: &HeaderMap, host: &str) -> bool {
     is_own_origin && fetch_site.is_none_or(|site| matches!(site, "same-origin" | "none"))
 }
 
+/// Whether a browser opens a page in a tab, or the client is not a browser.
+fn is_navigation(headers: &HeaderMap) -> bool {
+    let is = |name: &str, expected: &str| {
+        headers.get(name).is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(expected.as_bytes()))
+    };
+    is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
+}
+
+/// The request with its whole body; an error response if the body is too long or too slow.
+async fn with_body(request: Request<Body>) -> Result<Request<Body>, Response> {
+    let (head, body) = request.into_parts();
+    let too_slow = || problem(StatusCode::REQUEST_TIMEOUT, "the body of the request did not arrive in time");
+    let bytes =
+        tokio::time::timeout(BODY_TIMEOUT, axum::body::to_bytes(body, MAX_BODY)).await.map_err(|_| too_slow())?;
+    let bytes = bytes.map_err(|_| problem(StatusCode::PAYLOAD_TOO_LARGE, "the body of the request is too long"))?;
+    Ok(Request::from_parts(head, Body::from(bytes)))
+}
+
 /// Checks a request before it reaches a handler.
 pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
@@ -113,8 +138,8 @@ pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -
     let is_public = matches!(path, "/healthz" | "/login" | "/app.css");
     let mut response = if app.access.token.is_none() && !is_ip_or_localhost(host) {
         problem(StatusCode::MISDIRECTED_REQUEST, "this server answers to localhost and to IP addresses only")
-    } else if (request.method() != Method::GET || !is_page) && !is_same_site(headers, host) {
-        // Another site may link here, but its scripts and forms may not send requests.
+    } else if !is_same_site(headers, host) && (request.method() != Method::GET || !is_page || !is_navigation(headers)) {
+        // Another site may link here, but its scripts, forms and images may not send requests.
         problem(StatusCode::FORBIDDEN, "requests from other sites are refused")
     } else if !is_public && !app.access.is_allowed(headers) {
         if is_page {
@@ -125,7 +150,13 @@ pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -
             refused
         }
     } else {
-        next.run(request).await
+        if let Some(place) = request.extensions().get::<Arc<Place>>().filter(|_| !is_public) {
+            place.admit();
+        }
+        match with_body(request).await {
+            Ok(request) => next.run(request).await,
+            Err(response) => response,
+        }
     };
     let headers = response.headers_mut();
     for (name, value) in [

@@ -18,6 +18,9 @@ const SLOW_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of samples in the history: two hours at the slow interval.
 const MAX_SAMPLES: usize = 1_440;
 
+/// How long a report is served again instead of a new one.
+const MAX_REPORT_AGE: Duration = Duration::from_secs(10);
+
 /// One point of the charts on the page.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct HistorySample {
@@ -34,12 +37,19 @@ pub struct HistorySample {
 /// The latest status.
 #[derive(Clone, Debug)]
 pub struct LatestStatus {
-    /// When it arrived from the crawl.
-    pub at: Instant,
+    /// When it arrived from the crawl. `None` before the first one.
+    pub at: Option<Instant>,
     /// `None` if the crawl is not running.
     pub status: Option<Arc<Status>>,
     /// The status as JSON, serialized once for all clients.
     pub json: Arc<str>,
+}
+
+/// A report that is served again.
+struct Report {
+    /// When it was ready.
+    at: Instant,
+    page: Arc<str>,
 }
 
 /// Requests statuses from the crawl and distributes them to clients.
@@ -49,16 +59,22 @@ pub struct Hub {
     history: Mutex<VecDeque<HistorySample>>,
     /// Locked while a status is requested from the crawl. Clients that arrive in the meantime share its result.
     request_lock: tokio::sync::Mutex<()>,
+    /// The last report. Locked while a report is made: there is one at a time.
+    report: Arc<tokio::sync::Mutex<Option<Report>>>,
+    /// Locked while an explanation is made.
+    explain_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Hub {
     pub fn new(source: Arc<dyn CrawlSource>) -> Arc<Self> {
-        let no_status = LatestStatus { at: Instant::now(), status: None, json: Arc::from("null") };
+        let no_status = LatestStatus { at: None, status: None, json: Arc::from("null") };
         Arc::new(Self {
             source,
             latest: watch::Sender::new(no_status),
             history: Mutex::default(),
             request_lock: tokio::sync::Mutex::new(()),
+            report: Arc::default(),
+            explain_lock: Arc::default(),
         })
     }
 
@@ -84,15 +100,15 @@ impl Hub {
         {
             let latest = self.latest.borrow();
             // A status that arrived after the start of this call is recent too. Another client requested it.
-            let is_recent = latest.at > called_at || (!max_age.is_zero() && latest.at.elapsed() < max_age);
-            if latest.status.is_some() && is_recent {
+            let is_recent = |at: Instant| at > called_at || (!max_age.is_zero() && at.elapsed() < max_age);
+            if latest.at.is_some_and(is_recent) {
                 return latest.clone();
             }
         }
         let source = Arc::clone(&self.source);
         let status = tokio::task::spawn_blocking(move || source.status()).await.ok().flatten();
         let json = serde_json::to_string(&status).unwrap_or_else(|_| "null".to_owned());
-        let latest = LatestStatus { at: Instant::now(), status: status.map(Arc::new), json: json.into() };
+        let latest = LatestStatus { at: Some(Instant::now()), status: status.map(Arc::new), json: json.into() };
         if let Some(status) = &latest.status {
             self.add_sample(status);
         }
@@ -116,12 +132,28 @@ impl Hub {
 
     pub async fn explain(&self, url: String) -> Result<String, String> {
         let source = Arc::clone(&self.source);
-        blocking(move || source.explain(&url)).await
+        let lock = Arc::clone(&self.explain_lock);
+        to_the_end(async move {
+            let _guard = lock.lock().await;
+            blocking(move || source.explain(&url)).await
+        })
+        .await
     }
 
-    pub async fn report(&self) -> Result<String, String> {
+    /// The report, at most [`MAX_REPORT_AGE`] old.
+    pub async fn report(&self) -> Result<Arc<str>, String> {
         let source = Arc::clone(&self.source);
-        blocking(move || source.report()).await
+        let lock = Arc::clone(&self.report);
+        to_the_end(async move {
+            let mut last = lock.lock().await;
+            if let Some(last) = last.as_ref().filter(|last| last.at.elapsed() < MAX_REPORT_AGE) {
+                return Ok(Arc::clone(&last.page));
+            }
+            let page: Arc<str> = blocking(move || source.report()).await?.into();
+            *last = Some(Report { at: Instant::now(), page: Arc::clone(&page) });
+            Ok(page)
+        })
+        .await
     }
 
     /// Adds a sample to the history, unless the last one is younger than the slow interval.
@@ -156,6 +188,13 @@ impl Hub {
     fn samples(&self) -> MutexGuard<'_, VecDeque<HistorySample>> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Runs work to its end, even if the client that asked for it disconnects: its lock is held as long as its thread works.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, String>> + Send + 'static,
+) -> Result<T, String> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err("the request failed inside the crawler".to_owned()))
 }
 
 /// Runs a blocking call to the crawl on another thread.

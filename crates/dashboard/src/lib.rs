@@ -11,6 +11,7 @@ mod api;
 mod guard;
 mod hub;
 mod metrics;
+mod places;
 mod server;
 
 use std::net::SocketAddr;

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use axum::Extension;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::api::{self, App};
 use crate::guard::Access;
 use crate::hub::Hub;
+use crate::places::Places;
 use crate::{CrawlSource, MIN_TOKEN, ServerOptions};
 
-/// Maximum number of connections; further ones wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 256;
 /// Timeout for the head of a request, so that idle connections end.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum number of threads for requests to the crawl, which block.
+/// Maximum number of threads for requests to the crawl, which block. A status, a report and an explanation take at most one
+/// each, so a control command never waits for them.
 const MAX_BLOCKING_THREADS: usize = 4;
 
 /// A server that runs until it is dropped.
@@ -95,26 +96,28 @@ impl Drop for Server {
 async fn accept(listener: TcpListener, app: App) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let router = api::router(app);
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let places = Places::default();
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(_) => {
                 // The process is probably out of file descriptors, which the crawl needs more than this server.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 continue;
             }
         };
-        let service = TowerToHyperService::new(router.clone());
-        tokio::spawn(async move {
+        let place = places.enter(peer.ip());
+        let id = place.id();
+        // The check of access moves the connection to another place.
+        let service = TowerToHyperService::new(router.clone().layer(Extension(Arc::new(place))));
+        let connection = tokio::spawn(async move {
             let served = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
             // This fails if the client has disconnected.
             let _ = served.await;
-            drop(permit);
         });
+        places.register(id, connection.abort_handle());
     }
 }

@@ -2,5 +2,6 @@
 
 mod browser;
 mod http;
+mod load;
 mod page;
 mod served;

@@ -26,14 +26,18 @@ pub struct FakeCrawl {
     pub ended: std::sync::atomic::AtomicBool,
     /// Whether other processes work on the same crawl.
     pub is_shared: std::sync::atomic::AtomicBool,
+    /// How many reports were made.
+    pub reports: AtomicU64,
+    /// No report is made while this is locked.
+    pub hold_reports: Mutex<()>,
 }
 
 impl CrawlSource for FakeCrawl {
     fn status(&self) -> Option<Status> {
+        let status_requests = self.status_requests.fetch_add(1, Ordering::Relaxed) + 1;
         if self.ended.load(Ordering::Relaxed) {
             return None;
         }
-        let status_requests = self.status_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let mut status = Status {
             elapsed: Duration::from_millis(status_requests * 400),
             outcomes: [
@@ -124,6 +128,8 @@ impl CrawlSource for FakeCrawl {
     }
 
     fn report(&self) -> Result<String, String> {
+        drop(self.hold_reports.lock().expect("no panic"));
+        self.reports.fetch_add(1, Ordering::Relaxed);
         Ok("<!doctype html><title>Report</title>".into())
     }
 }
@@ -196,8 +202,13 @@ pub struct Events(BufReader<TcpStream>);
 
 impl Events {
     pub fn open(server: &Server) -> Self {
+        Self::open_with(server, "")
+    }
+
+    /// Opens the stream with more lines in the head of the request.
+    pub fn open_with(server: &Server, headers: &str) -> Self {
         let mut stream = connect(server.address());
-        let head = format!("GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n\r\n", server.address());
+        let head = format!("GET /api/v1/events HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", server.address());
         stream.write_all(head.as_bytes()).expect("a server that reads");
         Self(BufReader::new(stream))
     }
