@@ -82,6 +82,8 @@ pub struct StoredRecord {
     #[serde(skip)]
     pub inlinks: Option<u32>,
     // Fields of `run` records.
+    /// The version of Argiope.
+    pub version: Option<String>,
     #[serde(deserialize_with = "settings")]
     pub settings: Option<Config>,
     /// Why the run ended. In a `skip` record: the rule of the scope that skipped the URL.

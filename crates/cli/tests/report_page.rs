@@ -33,6 +33,11 @@ fn every_number_links_to_its_urls_and_to_a_command_that_lists_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = crawl(folder.path());
     let html = argiope(folder.path(), &["report", "d.crawl", "--html", "-"]);
+    let host = root.trim_start_matches("https://").trim_end_matches('/');
+    let version = format!(" with argiope {}, --", env!("CARGO_PKG_VERSION"));
+    for expected in [&format!("<title>Crawl of {host}</title>"), "<p>Started 20", &version, "--assets"] {
+        assert!(html.contains(expected), "{expected} is missing in {}", html.split("<main>").next().unwrap_or(""));
+    }
     let commands = html.split("argiope report d.crawl --list '").skip(1);
     let commands: Vec<&str> = commands.filter_map(|rest| rest.split('\'').next()).collect();
     assert!(commands.len() > 20, "{commands:?}");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use crate::report::{
     BrokenLink, BrokenReason, ChangeList, CheckedLinks, CrawlReport, End, HostTotals, LinkFacts, PageSummary,
-    RootProblem,
+    RootProblem, RunFacts,
 };
 use argiope_core::Outcome;
 use argiope_runtime::atomic_file::AtomicFile;
@@ -100,8 +100,11 @@ pub fn html_page(directory: &Path) -> Result<String, ReadError> {
     let (report, detail) = CrawlReport::detailed(directory)?;
     let audit =
         Audit::of_directory(directory, &AuditOptions { max_listed: MAX_GROUP_URLS, ..AuditOptions::default() })?;
-    let (name, directory) = (crawl_name(directory), directory.display().to_string());
-    let page = ReportPage { report: &report, detail: &detail, audit: &audit, name: &name, directory: &directory };
+    let run = RunFacts::of_directory(directory)?;
+    let name = if run.site.is_empty() { crawl_name(directory) } else { run.site.clone() };
+    let directory = directory.display().to_string();
+    let page =
+        ReportPage { report: &report, detail: &detail, audit: &audit, run: &run, name: &name, directory: &directory };
     Ok(report_page::render(&page))
 }
 

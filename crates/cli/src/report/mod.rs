@@ -13,6 +13,7 @@ mod from_directory;
 mod link_facts;
 mod missing_roots;
 mod redirect_loops;
+mod run_facts;
 mod top;
 mod url_list;
 
@@ -39,6 +40,7 @@ pub use faulty_sitemap::FaultySitemap;
 pub use link_facts::LinkFacts;
 pub use missing_roots::MissingRoots;
 pub use redirect_loops::{LoopMember, RedirectLoops};
+pub use run_facts::RunFacts;
 pub use top::Top;
 
 /// Maximum number of broken links that are listed. The constants below are maximums too.

@@ -109,7 +109,14 @@ mod tests {
     #[test]
     fn the_list_of_a_finding_does_not_exceed_the_limit_on_lists() {
         let (report, detail, audit) = (CrawlReport::default(), ReportDetail::default(), Audit::default());
-        let page = ReportPage { report: &report, detail: &detail, audit: &audit, name: "h", directory: "d" };
+        let page = ReportPage {
+            report: &report,
+            detail: &detail,
+            audit: &audit,
+            run: &crate::report::RunFacts::default(),
+            name: "h",
+            directory: "d",
+        };
         let url = format!("https://h/{}", "x".repeat(1_000));
         let pages = vec![AuditedPage { url, detail: String::new() }; MAX_GROUP_URLS];
         let finding = Finding { kind: &CATALOGUE[0], total: pages.len() as u64, pages };

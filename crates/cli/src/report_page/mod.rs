@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::audit::{Audit, Severity};
 use crate::commands::report::headline;
 use crate::report::detail::{MAX_DEPTH, SIZES, TIMES};
-use crate::report::{CrawlReport, ReportDetail};
+use crate::report::{CrawlReport, ReportDetail, RunFacts};
 use crate::screen::wording;
 use charts::ChartColumn;
 use lists::Lists;
@@ -30,6 +30,8 @@ pub struct ReportPage<'a> {
     pub report: &'a CrawlReport,
     pub detail: &'a ReportDetail,
     pub audit: &'a Audit,
+    pub run: &'a RunFacts,
+    /// The site.
     pub name: &'a str,
     /// The crawl directory, as written in commands.
     pub directory: &'a str,
@@ -45,11 +47,12 @@ pub fn render(page: &ReportPage<'_>) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"robots\" content=\"noindex\">\
-         <title>Crawl of {name}</title><style>{STYLE}</style></head>\n<body>\n<header><h1>Crawl of {name}</h1>\n<p>{}</p>\n\
+         <title>Crawl of {name}</title><style>{STYLE}</style></head>\n<body>\n<header><h1>Crawl of {name}</h1>\n<p>{}</p>\n<p>{}</p>\n\
          <nav aria-label=\"Sections\"><a href=\"#findings\">Findings</a><a href=\"#pictures\">Charts</a><a href=\"#tables\">Tables</a><a href=\"#urls\">URLs</a></nav></header>\n<main>\n",
         csp_hash(STYLE),
         csp_hash(SCRIPT),
         Text(&headline(report).trim_end().replace('\n', "; ")),
+        Text(&provenance(page.run)),
         name = Text(name),
     );
     append_tiles(&mut html, page, &mut lists);
@@ -64,6 +67,15 @@ pub fn render(page: &ReportPage<'_>) -> String {
     );
     let _ = writeln!(html, "<script>{SCRIPT}</script></body></html>");
     html
+}
+
+/// When the crawl started, with which version and settings.
+fn provenance(run: &RunFacts) -> String {
+    let started = run.started.as_deref().map_or_else(String::new, |started| format!("Started {started}"));
+    let version = run.version.as_deref().map_or_else(String::new, |version| format!("with argiope {version}"));
+    let settings = if run.settings.is_empty() { "default settings".to_owned() } else { run.settings.join(" ") };
+    let facts = [started, version].into_iter().filter(|fact| !fact.is_empty()).collect::<Vec<_>>().join(" ");
+    if facts.is_empty() { facts } else { format!("{facts}, {settings}") }
 }
 
 /// The hash of an inline style or script, as the Content-Security-Policy needs it to allow exactly this text.
@@ -211,7 +223,14 @@ mod tests {
             detail.add(page, 1, Some(std::time::Duration::from_secs(1)));
         }
         let audit = Audit::default();
-        render(&ReportPage { report: &report, detail: &detail, audit: &audit, name: "<b>", directory: "d'<i>.crawl" })
+        render(&ReportPage {
+            report: &report,
+            detail: &detail,
+            audit: &audit,
+            run: &RunFacts::default(),
+            name: "<b>",
+            directory: "d'<i>.crawl",
+        })
     }
 
     #[test]
@@ -246,7 +265,14 @@ mod tests {
             detail.add(&page, number % 25, Some(std::time::Duration::from_millis(u64::from(number))));
         }
         let audit = Audit::default();
-        let html = render(&ReportPage { report: &report, detail: &detail, audit: &audit, name: "h", directory: "d" });
+        let html = render(&ReportPage {
+            report: &report,
+            detail: &detail,
+            audit: &audit,
+            run: &RunFacts::default(),
+            name: "h",
+            directory: "d",
+        });
         assert!(html.len() < 5_000_000, "{} bytes", html.len());
     }
 }

@@ -1,0 +1,105 @@
+//! [`RunFacts`]: which site was crawled, when, with which settings, and by which version.
+
+use std::path::Path;
+
+use argiope_core::crawl::rules::Config;
+use argiope_store::disk::HistoryEvent;
+use serde_json::Value;
+
+use crate::records::{self, ReadError, StoredRecord};
+
+/// Maximum number of roots that are named.
+const MAX_NAMED: usize = 3;
+
+/// Facts of the latest round.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunFacts {
+    /// The hosts of the roots; empty if they are not known.
+    pub site: String,
+    /// When the first run of the round started.
+    pub started: Option<String>,
+    /// The version of Argiope of the last run.
+    pub version: Option<String>,
+    /// The settings of the last run that differ from the defaults, as flags.
+    pub settings: Vec<String>,
+}
+
+impl RunFacts {
+    /// Reads the `run` records of a crawl directory.
+    pub fn of_directory(directory: &Path) -> Result<Self, ReadError> {
+        let mut facts = Self::default();
+        records::walk(directory, |event| {
+            match event {
+                HistoryEvent::Round => facts.started = None,
+                HistoryEvent::Line { line } => facts.add(StoredRecord::read(line)?),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(facts)
+    }
+
+    /// Applies the first record of a run; others have no settings.
+    fn add(&mut self, run: StoredRecord) {
+        let Some(config) = run.settings else { return };
+        self.started = self.started.take().or(run.started);
+        self.version = run.version;
+        self.site = site(&config.roots);
+        self.settings = changed_settings(&config);
+    }
+}
+
+/// The hosts of the roots: each once, the first few by name.
+fn site(roots: &[String]) -> String {
+    let mut hosts: Vec<&str> = Vec::new();
+    for root in roots {
+        let host = root.split_once("://").map_or(root.as_str(), |(_, rest)| rest);
+        let host = host.split(['/', '?', '#']).next().unwrap_or(host);
+        let host = host.rsplit('@').next().unwrap_or(host);
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+        if hosts.len() > MAX_NAMED {
+            break;
+        }
+    }
+    let more = if hosts.len() > MAX_NAMED { " and others" } else { "" };
+    hosts.truncate(MAX_NAMED);
+    format!("{}{more}", hosts.join(", "))
+}
+
+/// The settings that differ from the defaults, as flags. Stored settings have no secrets.
+fn changed_settings(config: &Config) -> Vec<String> {
+    let map = |config: &Config| match serde_json::to_value(config) {
+        Ok(Value::Object(map)) => map,
+        _ => serde_json::Map::new(),
+    };
+    let defaults = map(&Config::default());
+    let is_changed = |name: &str, value: &Value| !matches!(name, "roots" | "out") && defaults.get(name) != Some(value);
+    map(config).iter().filter(|(name, value)| is_changed(name, value)).map(|(name, value)| flag(name, value)).collect()
+}
+
+fn flag(name: &str, value: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+    match value {
+        Value::Bool(true) => format!("--{name}"),
+        Value::Array(values) => {
+            values.iter().map(|value| format!("--{name} {}", text(value))).collect::<Vec<_>>().join(" ")
+        }
+        value => format!("--{name} {}", text(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_site_and_the_changed_settings_are_named() {
+        let roots = ["https://user@h.example/a", "http://h.example:81/", "i.example"].map(str::to_owned);
+        assert_eq!(site(&roots), "h.example, h.example:81, i.example");
+        let config = Config { depth: Some(2), assets: true, ..Config::default() };
+        assert_eq!(changed_settings(&config), ["--assets", "--depth 2"]);
+        assert!(changed_settings(&Config::default()).is_empty());
+    }
+}
