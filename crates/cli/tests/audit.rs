@@ -224,3 +224,50 @@ fn sitemaps_are_in_the_link_graph_and_their_faults_are_reported() {
     assert!(stderr.contains("0 more are queued"), "{stderr}");
     assert_eq!(web.requests(), requests);
 }
+
+/// A site whose sitemap lists a page that only the last page of a chain links to, and one that is linked by a redirect.
+fn crawl_chain(folder: &Path, more: &[&str]) {
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let listed = ["/far", "/moved-here", "/alone"].map(|path| format!("<url><loc>{}</loc></url>", site.url(path)));
+    let xml = Response::bytes(format!("<urlset>{}</urlset>", listed.concat())).content_type("application/xml");
+    let page = |link: &str| Response::html(format!("<title>A page of the chain</title><a href='{link}'>next</a>"));
+    let site = site
+        .page("/", page("/1"))
+        .page("/1", page("/2"))
+        .page("/2", page("/3"))
+        .page("/3", Response::html("<title>The last page</title><a href=/far>far</a><a href=/old>old</a>"))
+        .page("/far", page("/"))
+        .page("/alone", page("/"))
+        .page("/moved-here", page("/"))
+        .redirect("/old", "/moved-here", 301)
+        .page("/sitemap.xml", xml)
+        .fallback(Response::status(404));
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let output = argiope(folder, &[&["crawl", "-q", "-d", "d.crawl", "--sitemap", &root], more].concat());
+    assert!(output.status.code() != Some(2), "{}", text(&output.stderr));
+}
+
+#[test]
+fn orphans_are_judged_only_if_every_page_was_read() {
+    let judged = |more: &[&str]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        crawl_chain(folder.path(), more);
+        let found = audit(folder.path(), &["--only", "orphan"]);
+        let pages = found["findings"][0]["pages"].as_array().cloned().unwrap_or_default();
+        let urls: Vec<String> = pages.iter().map(|page| page["url"].as_str().unwrap_or("").to_owned()).collect();
+        (urls, found["not_judged"].to_string())
+    };
+    let (orphans, not_judged) = judged(&[]);
+    assert!(orphans.len() == 1 && orphans[0].ends_with("/alone"), "{orphans:?}");
+    assert!(!not_judged.contains("orphan"), "{not_judged}");
+    for (more, why) in [
+        (&["--max-pages", "4"][..], "not finished"),
+        (&["--depth", "2"], "left out pages"),
+        (&["--exclude", "/3$"], "left out pages"),
+    ] {
+        let (orphans, not_judged) = judged(more);
+        assert!(orphans.is_empty(), "{more:?}: {orphans:?}");
+        assert!(not_judged.contains("orphan") && not_judged.contains(why), "{more:?}: {not_judged}");
+    }
+}

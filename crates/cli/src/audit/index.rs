@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::rules::{Rules, ScopeKind};
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph, PageEdges};
@@ -81,6 +81,48 @@ pub struct SiteIndex {
     pub faulty_sitemaps: Vec<FaultySitemap>,
     /// The settings of the last run whose settings are valid; `None` if there is no such run.
     pub rules: Option<Rules>,
+    /// What keeps pages of the site out of the crawl.
+    pub gaps: Gaps,
+}
+
+/// Why the crawl may not have every page of the site, and so not every link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Whether the last run ended because no work was left.
+    pub is_finished: bool,
+    /// Whether a setting left out pages: a depth, a filter, a narrow scope, pages per host.
+    pub is_limited: bool,
+    /// Whether links were skipped as endless.
+    pub has_cuts: bool,
+}
+
+impl Gaps {
+    /// Applies the first or the last record of a run. The last one has the reason why the run ended.
+    fn read_run(&mut self, run: &StoredRecord) {
+        self.is_finished = run.reason.as_deref() == Some("finished");
+        self.has_cuts |= !run.traps.is_empty();
+        if let Some(config) = &run.settings {
+            let has_filter = !config.include.is_empty() || !config.exclude.is_empty();
+            let is_narrow = matches!(config.scope, ScopeKind::Page | ScopeKind::Prefix);
+            let has_limit = config.depth.is_some() || config.max_pages_per_host.is_some();
+            self.is_limited = has_filter || is_narrow || has_limit;
+        }
+    }
+
+    /// Why a finding that needs every page and every link cannot be judged; `None` if it can.
+    pub fn reason(self) -> Option<&'static str> {
+        if !self.is_finished {
+            Some("the crawl is not finished: a page that was not read may have the link; run the same command again")
+        } else if self.is_limited {
+            Some(
+                "the crawl left out pages (--depth, --scope, --include, --exclude or --max-pages-per-host): one of them may have the link",
+            )
+        } else if self.has_cuts {
+            Some("links were skipped as endless: one of them may lead there; see the report")
+        } else {
+            None
+        }
+    }
 }
 
 /// Whether this is a successfully fetched HTML page.
@@ -134,9 +176,11 @@ impl SiteIndex {
                     }
                 }
                 HistoryEvent::Line { line } => {
-                    let rules = StoredRecord::read(line)?
-                        .settings
-                        .and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok());
+                    let record = StoredRecord::read(line)?;
+                    if record.r#type == "run" {
+                        index.gaps.read_run(&record);
+                    }
+                    let rules = record.settings.and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok());
                     index.rules = rules.or(index.rules.take());
                 }
                 HistoryEvent::FinalOutcome { .. } | HistoryEvent::Round => {}
@@ -163,6 +207,7 @@ impl SiteIndex {
             index.add_edges(&page);
             Ok::<(), ReadError>(())
         })?;
+        index.follow_redirects();
         Ok(index)
     }
 
@@ -190,7 +235,7 @@ impl SiteIndex {
                 }
             };
             // A page that names another page as canonical is expected to have the same content as that page.
-            if foreign_canonical(record).is_none() && !record.is_noindex() {
+            if foreign_canonical(record).is_none() && !record.is_noindex() && record.truncated.is_none() {
                 count(&mut self.titles, record.title.as_ref());
                 count(&mut self.descriptions, record.description.as_ref());
                 count(&mut self.bodies, record.digest.as_ref());
@@ -203,6 +248,18 @@ impl SiteIndex {
         }
         for target in record.hreflang.values() {
             self.translations.insert((url, text_hash(target)));
+        }
+    }
+
+    /// A link to a redirect is also a link to its target.
+    fn follow_redirects(&mut self) {
+        let mut open: Vec<u64> = self.linked_urls.iter().copied().collect();
+        while let Some(url) = open.pop() {
+            if let Some(target) = self.pages.get(&url).and_then(|entry| entry.redirect)
+                && self.linked_urls.insert(target)
+            {
+                open.push(target);
+            }
         }
     }
 

@@ -138,6 +138,11 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         &[F::Orphan, F::SitemapMissing, F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
         "no sitemap was read: the site has none, or the crawl did not use --sitemap",
     );
+    if index.has_sitemap {
+        add(index.gaps.reason().is_none(), &[F::Orphan], index.gaps.reason().unwrap_or_default());
+        let reason = "the crawl is not finished: not every sitemap was read; run the same command again";
+        add(index.gaps.is_finished, &[F::SitemapMissing], reason);
+    }
     add(
         index.has_assets,
         &[F::BrokenResource, F::ImageLarge],
@@ -252,15 +257,18 @@ impl Judge<'_> {
 
     fn judge_sitemap_entry(&mut self, record: &StoredRecord) {
         let is_ok = matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified));
-        if !is_ok {
+        // Of a URL that was not requested, because of robots.txt or a setting, the status is not known.
+        let was_requested = !matches!(record.outcome, None | Some(Outcome::Robots | Outcome::Refused));
+        if !is_ok && was_requested {
             let status = record.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
             self.add_finding(FindingId::SitemapError, &record.url, status);
-        } else if record.is_noindex() {
+        } else if is_ok && record.is_noindex() {
             self.add_finding(FindingId::SitemapNoindex, &record.url, "");
-        } else if let Some(canonical) = foreign_canonical(record) {
+        } else if let Some(canonical) = foreign_canonical(record).filter(|_| is_ok) {
             self.add_finding(FindingId::SitemapCanonical, &record.url, format!("canonical {canonical}"));
         }
-        if is_ok && !self.index.linked_urls.contains(&text_hash(&record.url)) && record.depth > 0 {
+        let is_whole = self.index.gaps.reason().is_none();
+        if is_ok && is_whole && !self.index.linked_urls.contains(&text_hash(&record.url)) && record.depth > 0 {
             self.add_finding(FindingId::Orphan, &record.url, "");
         }
     }
@@ -268,9 +276,12 @@ impl Judge<'_> {
     /// Judges an HTML page that was fetched successfully.
     fn judge_html_page(&mut self, record: &StoredRecord) {
         let url = record.url.as_str();
+        // What a page lacks, and what is the same on another page, is known only of pages that were read to their end.
+        let is_whole = record.truncated.is_none();
         // Duplicates are reported only for pages that search engines index under this URL.
-        let is_main = foreign_canonical(record).is_none() && !record.is_noindex();
+        let is_main = is_whole && foreign_canonical(record).is_none() && !record.is_noindex();
         match record.title.as_deref().filter(|title| !title.is_empty()) {
+            None if !is_whole => {}
             None => self.add_finding(FindingId::TitleMissing, url, ""),
             Some(title) => {
                 let length = title.chars().count();
@@ -334,7 +345,7 @@ impl Judge<'_> {
             self.add_finding(FindingId::PageSlow, url, format!("{:.1} s", total as f64 / 1e3));
         }
         let is_in_sitemap = self.index.get(url).is_some_and(|entry| entry.is_in_sitemap);
-        if self.index.has_sitemap && is_main && !is_in_sitemap && record.depth > 0 {
+        if self.index.has_sitemap && self.index.gaps.is_finished && is_main && !is_in_sitemap && record.depth > 0 {
             self.add_finding(FindingId::SitemapMissing, url, "");
         }
     }
@@ -355,7 +366,9 @@ impl Judge<'_> {
     /// Judges description, headings and images.
     fn judge_description_and_headings(&mut self, record: &StoredRecord, is_main: bool) {
         let url = record.url.as_str();
+        let is_whole = record.truncated.is_none();
         match record.description.as_deref().filter(|text| !text.is_empty()) {
+            None if !is_whole => {}
             None => self.add_finding(FindingId::DescriptionMissing, url, ""),
             Some(text) => {
                 let length = text.chars().count();
@@ -369,7 +382,7 @@ impl Judge<'_> {
                 }
             }
         }
-        if record.h1.is_none() {
+        if record.h1.is_none() && is_whole {
             self.add_finding(FindingId::HeadingMissing, url, "");
         }
         if let Some(count) = record.h1_count.filter(|count| *count > 1) {
