@@ -11,7 +11,7 @@ mod conn_kit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
+use argiope_core::http::conn::{Conn, Head, Limits, Receiver, SlowResponseQuota, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 use conn_kit::*;
 
@@ -88,12 +88,11 @@ fn a_head_that_drips_ends_if_its_slot_is_needed() {
     // Longer than the total timeout.
     let idle = Duration::from_secs(20);
     for (needed, ended) in [(0, (ErrorKind::TimeoutTotal, 8_000)), (1, (ErrorKind::TooSlow, 1_100))] {
-        let limits = Limits { idle, slow_response_quota: Default::default(), ..limits() };
-        limits.slow_response_quota.set(needed, Duration::from_secs(1));
-        let mut conn = Conn::plain(Arc::new(limits), at(0));
+        let mut conn = Conn::plain(Arc::new(Limits { idle, ..limits() }), at(0));
         conn.request(REQUEST.to_vec(), at(8_000), at(0));
         write_all(&mut conn, at(0));
         let mut recorder = Recorder::default();
+        recorder.quota.set(needed, Duration::from_secs(1));
         conn.feed(b"HTTP/1.1 200 OK\r\nX: ", at(50), &mut recorder);
         let (kind, truncated, millis) = feed_periodically(&mut conn, b"drip", 100, &mut recorder);
         assert_eq!(((kind, millis), truncated), (ended, None), "{needed} slots are needed");
@@ -103,22 +102,20 @@ fn a_head_that_drips_ends_if_its_slot_is_needed() {
 #[test]
 fn a_silent_response_ends_if_its_slot_is_needed() {
     for (needed, ended) in [(0, (ErrorKind::TimeoutFirstByte, 20_000)), (1, (ErrorKind::TooSlow, 5_000))] {
-        let limits = Limits::default();
+        let mut recorder = Recorder::default();
         // The quota of responses that have begun does not apply.
-        limits.slow_response_quota.set(1, Duration::from_secs(1));
-        limits.slow_response_quota.set_silent(needed);
-        let mut conn = Conn::plain(Arc::new(limits), at(0));
+        recorder.quota.set(1, Duration::from_secs(1));
+        recorder.quota.set_silent(needed);
+        let mut conn = Conn::plain(Arc::new(Limits::default()), at(0));
         conn.request(REQUEST.to_vec(), at(60_000), at(0));
         write_all(&mut conn, at(0));
-        assert_eq!(expire_until_done(&mut conn), (ended.0, None, ended.1), "{needed} slots are needed");
+        assert_eq!(expire_until_done(&mut conn, &mut recorder), (ended.0, None, ended.1), "{needed} slots are needed");
     }
 }
 
 #[test]
 fn a_request_that_is_still_being_sent_does_not_end_if_its_slot_is_needed() {
-    let limits = Limits::default();
-    limits.slow_response_quota.set_silent(1);
-    let mut conn = Conn::plain(Arc::new(limits), at(0));
+    let mut conn = Conn::plain(Arc::new(Limits::default()), at(0));
     conn.request(REQUEST.to_vec(), at(60_000), at(0));
     assert!(matches!(conn.step(), Step::Write(_)));
     conn.wrote(1, at(0));
@@ -143,7 +140,7 @@ fn the_first_check_of_a_body_is_not_postponed_by_a_slow_head() {
 
 #[test]
 fn a_closed_response_counts_for_both_quotas() {
-    let quota = Limits::default().slow_response_quota;
+    let quota = SlowResponseQuota::default();
     let long = Duration::from_secs(10);
     quota.set(2, Duration::from_secs(1));
     quota.set_silent(2);
@@ -158,23 +155,23 @@ fn a_response_that_stalls_ends_if_its_slot_is_needed() {
         [(&head[..20], ErrorKind::TimeoutFirstByte, None), (&head[..], ErrorKind::TimeoutIdle, Some(Truncated::Time))]
     {
         for (needed, ended) in [(0, (kind, truncated, 20_000)), (1, (ErrorKind::TooSlow, truncated, 5_000))] {
-            let limits = Limits::default();
-            limits.slow_response_quota.set(needed, Duration::from_secs(1));
-            let mut conn = Conn::plain(Arc::new(limits), at(0));
+            let mut recorder = Recorder::default();
+            recorder.quota.set(needed, Duration::from_secs(1));
+            let mut conn = Conn::plain(Arc::new(Limits::default()), at(0));
             conn.request(REQUEST.to_vec(), at(60_000), at(0));
             write_all(&mut conn, at(0));
-            conn.feed(received, at(0), &mut Recorder::default());
-            assert_eq!(expire_until_done(&mut conn), ended, "{needed} slots are needed");
+            conn.feed(received, at(0), &mut recorder);
+            assert_eq!(expire_until_done(&mut conn, &mut recorder), ended, "{needed} slots are needed");
         }
     }
 }
 
 /// Calls `expire` at each deadline until the exchange ends. Returns the error, the kind of truncation, and the time in
 /// milliseconds.
-fn expire_until_done(conn: &mut Conn) -> (ErrorKind, Option<Truncated>, u64) {
+fn expire_until_done(conn: &mut Conn, recorder: &mut Recorder) -> (ErrorKind, Option<Truncated>, u64) {
     loop {
         let now = conn.deadline();
-        conn.expire(now, &mut Recorder::default());
+        conn.expire(now, recorder);
         if conn.step() == Step::Done {
             let end = conn.end();
             return (end.failure.expect("a failure").kind, end.truncated, (now - at(0)).as_millis() as u64);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::http::conn::{Conn, ExchangeEnd, Head, Limits, Receiver, Step, Want};
+use argiope_core::http::conn::{Conn, ExchangeEnd, Head, Limits, Receiver, SlowResponseQuota, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 
 pub const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -41,9 +41,15 @@ pub struct Recorder {
     pub body: Vec<u8>,
     /// Whether the receiver declines the body.
     pub declines_body: bool,
+    /// How many slow responses must be closed.
+    pub quota: SlowResponseQuota,
 }
 
 impl Receiver for Recorder {
+    fn slow_response_quota(&self) -> Option<&SlowResponseQuota> {
+        Some(&self.quota)
+    }
+
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         assert!(self.head.is_none(), "two heads");
         self.head = Some(head.clone());

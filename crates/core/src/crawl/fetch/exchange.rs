@@ -18,7 +18,7 @@ use crate::crawl::hooks::ResponseStart;
 use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
 use crate::http::conn::request::RequestHead;
-use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, TlsInfo, UNCHARGED_HEAD, Want};
+use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, SlowResponseQuota, TlsInfo, UNCHARGED_HEAD, Want};
 use crate::page::examine::{self, ExamineLimits, Examiner};
 use crate::page::follow;
 use crate::page::reader::{DeliveredBodies, HeldBody};
@@ -515,6 +515,10 @@ impl Receiver for Exchange {
             window_charge.grow(bytes);
         }
         may_exceed
+    }
+
+    fn slow_response_quota(&self) -> Option<&SlowResponseQuota> {
+        Some(&self.rules.slow_response_quota)
     }
 
     fn decompressed_bytes(&self) -> Option<u64> {

@@ -11,7 +11,7 @@ use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, R
 use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 use crate::base::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
-use crate::http::conn::Limits;
+use crate::http::conn::{Limits, SlowResponseQuota};
 use crate::http::proxy::Proxies;
 use crate::page::reader::BodyRules;
 use crate::page::robots::product_token;
@@ -161,6 +161,7 @@ impl Config {
             log_skips: self.log_skips,
             report_skips: program.report_skips,
             limits: self.compile_limits(),
+            slow_response_quota: SlowResponseQuota::default(),
             insecure: self.insecure,
             tls: environment.tls,
             budget: memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory)),

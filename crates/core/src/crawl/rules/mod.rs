@@ -26,7 +26,7 @@ use crate::base::link::Link;
 use crate::base::url::{Origin, StripParams, Url};
 use crate::crawl::hooks::{RequestHook, ResponseHook};
 use crate::crawl::lease::Lease;
-use crate::http::conn::{Limits, TlsSource};
+use crate::http::conn::{Limits, SlowResponseQuota, TlsSource};
 use crate::http::cookies::CookieJar;
 use crate::http::proxy::Proxies;
 use crate::page::follow::{FollowRules, LinkFilter};
@@ -188,6 +188,8 @@ pub struct RuleValues {
 
     /// Limits of a connection on sizes and times.
     pub limits: Arc<Limits>,
+    /// How many slow responses must be closed now. Not a setting: the keeper changes it during the crawl.
+    pub slow_response_quota: SlowResponseQuota,
     /// Whether certificates are not verified. Records say so then.
     pub insecure: bool,
     /// The certificates that TLS trusts.

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use crate::base::time::Time;
 
-use super::limits::{Limits, SILENT_AFTER};
+use super::limits::Limits;
+use super::quota::{SILENT_AFTER, SlowResponseQuota};
 
 /// Bytes per second below which a response may be ended to free its slot for other requests.
 pub(super) const SLOT_RATE: u32 = 1_024;
@@ -83,14 +84,14 @@ impl ReadDeadlines {
 
     /// Whether a body must end because it is slow and other requests wait for its slot. `age` is the time since the
     /// first byte of the response. If so, the quota of slow responses is decremented.
-    pub(super) fn must_free_slot(&self, age: Duration, now: Time, limits: &Limits) -> bool {
-        must_free_slot(self.window_bytes, now - self.window_start, age, limits)
+    pub(super) fn must_free_slot(&self, age: Duration, now: Time, quota: Option<&SlowResponseQuota>) -> bool {
+        must_free_slot(self.window_bytes, now - self.window_start, age, quota)
     }
 
     /// Whether a request without a response must end because other requests wait for its slot. If so, the quota of
     /// silent responses is decremented.
-    pub(super) fn must_free_silent_slot(&self, now: Time, limits: &Limits) -> bool {
-        limits.slow_response_quota.take_silent(now - self.last_progress)
+    pub(super) fn must_free_silent_slot(&self, now: Time, quota: Option<&SlowResponseQuota>) -> bool {
+        quota.is_some_and(|quota| quota.take_silent(now - self.last_progress))
     }
 
     /// When to check whether other requests need the slot. `delay` is the number of seconds by which earlier checks
@@ -160,9 +161,9 @@ impl ReadDeadlines {
 
 /// Whether a response must end because it is slow and other requests wait for its slot: `bytes` arrived within `span`,
 /// and its first byte arrived `age` ago. If so, the quota of slow responses is decremented.
-pub(super) fn must_free_slot(bytes: u64, span: Duration, age: Duration, limits: &Limits) -> bool {
+pub(super) fn must_free_slot(bytes: u64, span: Duration, age: Duration, quota: Option<&SlowResponseQuota>) -> bool {
     let is_slow = || u128::from(bytes) * 1_000_000 < u128::from(SLOT_RATE) * span.as_micros();
-    limits.slow_response_quota.applies_to(age) && is_slow() && limits.slow_response_quota.take(age)
+    quota.is_some_and(|quota| quota.applies_to(age) && is_slow() && quota.take(age))
 }
 
 #[cfg(test)]
@@ -229,21 +230,23 @@ mod tests {
         const AGE: Duration = Duration::from_millis(9_900);
         const FRESH_AGE: Duration = Duration::from_millis(3_900);
         let limits = Limits { min_rate: 1, idle: Duration::from_secs(20), ..Limits::default() };
+        let quota = SlowResponseQuota::default();
         let mut deadlines = ReadDeadlines::new(Time::NEVER, at(0));
         for tenth in 1..100 {
             let now = at(tenth * 100);
             assert!(
-                !deadlines.count_bytes(8, now, &limits) && !deadlines.must_free_slot(now - Time::ZERO, now, &limits)
+                !deadlines.count_bytes(8, now, &limits)
+                    && !deadlines.must_free_slot(now - Time::ZERO, now, Some(&quota))
             );
         }
-        limits.slow_response_quota.set(1, Duration::from_secs(5));
+        quota.set(1, Duration::from_secs(5));
         let mut quick = ReadDeadlines::new(Time::NEVER, at(0));
-        assert!(!quick.count_bytes(20_000, at(9_000), &limits) && !quick.must_free_slot(AGE, at(9_900), &limits));
+        assert!(!quick.count_bytes(20_000, at(9_000), &limits) && !quick.must_free_slot(AGE, at(9_900), Some(&quota)));
         let fresh = ReadDeadlines::new(Time::NEVER, at(6_000));
-        assert!(!fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "its first byte arrived less than 5 s ago");
-        assert!(deadlines.must_free_slot(AGE, at(9_900), &limits));
-        assert!(!deadlines.must_free_slot(AGE, at(9_900), &limits), "the quota was one response");
-        limits.slow_response_quota.set(1, Duration::from_secs(1));
-        assert!(fresh.must_free_slot(FRESH_AGE, at(9_900), &limits), "its first byte arrived more than 1 s ago");
+        assert!(!fresh.must_free_slot(FRESH_AGE, at(9_900), Some(&quota)), "its first byte arrived less than 5 s ago");
+        assert!(deadlines.must_free_slot(AGE, at(9_900), Some(&quota)));
+        assert!(!deadlines.must_free_slot(AGE, at(9_900), Some(&quota)), "the quota was one response");
+        quota.set(1, Duration::from_secs(1));
+        assert!(fresh.must_free_slot(FRESH_AGE, at(9_900), Some(&quota)), "its first byte arrived more than 1 s ago");
     }
 }

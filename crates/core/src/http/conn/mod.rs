@@ -49,6 +49,7 @@ mod deadline;
 mod framing;
 mod head;
 mod limits;
+mod quota;
 pub mod request;
 mod response;
 mod tls;
@@ -66,8 +67,10 @@ pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
 pub use head::{Head, Headers, Version};
-pub use limits::{Limits, SlowResponseQuota};
-pub(crate) use limits::{SILENT_AFTER, UNCHARGED_HEAD};
+pub use limits::Limits;
+pub(crate) use limits::UNCHARGED_HEAD;
+pub(crate) use quota::SILENT_AFTER;
+pub use quota::SlowResponseQuota;
 use response::DECODE_SLICE;
 #[cfg(test)]
 pub(crate) use response::MAX_DRAIN;
@@ -108,6 +111,12 @@ pub trait Receiver {
     /// waits, see [`Conn::awaits_memory`].
     fn reserve(&mut self, _bytes: usize) -> bool {
         true
+    }
+
+    /// How many slow responses must be closed because other requests wait for their slots; `None` if slow responses stay
+    /// open.
+    fn slow_response_quota(&self) -> Option<&SlowResponseQuota> {
+        None
     }
 
     /// The number of bytes that the receiver itself has decompressed so far; `None` if it does not decompress.
@@ -562,7 +571,7 @@ impl Conn {
     }
 
     /// Applies timeouts. Does nothing before the deadline.
-    pub fn expire(&mut self, now: Time, _receiver: &mut dyn Receiver) {
+    pub fn expire(&mut self, now: Time, receiver: &mut dyn Receiver) {
         if now < self.deadline() {
             return;
         }
@@ -578,7 +587,7 @@ impl Conn {
             self.deadlines.head_expired(now, limits)
         };
         if expired.is_none() && !self.is_handshaking() {
-            return self.check_slot(now);
+            return self.check_slot(now, receiver.slow_response_quota());
         }
         // `None`: none of these timers expired, so the tunnel or the TLS handshake has reached its own deadline.
         let (kind, message) = match expired {

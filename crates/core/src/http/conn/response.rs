@@ -14,7 +14,7 @@ use super::deadline::{self, SLOT_RATE};
 use super::framing::{BodyFraming, BodyPlan};
 use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
-use super::{BodyUse, Conn, PartialHead, Phase, Receiver, Want};
+use super::{BodyUse, Conn, PartialHead, Phase, Receiver, SlowResponseQuota, Want};
 
 /// An unwanted body of up to this size is read so that the connection can be reused.
 pub(crate) const MAX_DRAIN: u64 = 64 << 10;
@@ -113,7 +113,7 @@ impl Conn {
             let (received, age) = (self.bytes_wire + partial.bytes.len() as u64, now - self.first_byte);
             match fault {
                 Some(failure) => self.reject_head(failure, &partial.bytes),
-                None if deadline::must_free_slot(received, age, age, &self.limits) => {
+                None if deadline::must_free_slot(received, age, age, receiver.slow_response_quota()) => {
                     self.reject_head(slot_needed(), &partial.bytes);
                 }
                 None => self.partial = Some(partial),
@@ -272,7 +272,7 @@ impl Conn {
                 self.complete_body(receiver);
             } else if self.deadlines.count_bytes(used, now, &self.limits) {
                 self.stop(too_slow(&self.limits), Some(Truncated::Time));
-            } else if self.deadlines.must_free_slot(now - self.first_byte, now, &self.limits) {
+            } else if self.deadlines.must_free_slot(now - self.first_byte, now, receiver.slow_response_quota()) {
                 self.stop(Some(slot_needed()), Some(Truncated::Time));
             }
         }
@@ -411,11 +411,11 @@ impl Conn {
     }
 
     /// Ends the exchange if it is silent or slow and other requests wait for its slot.
-    pub(super) fn check_slot(&mut self, now: Time) {
+    pub(super) fn check_slot(&mut self, now: Time, quota: Option<&SlowResponseQuota>) {
         self.slot_check_delay = self.deadlines.slot_check_delay(now);
         match self.phase {
             Phase::Head if self.first_byte.is_never() => {
-                if self.deadlines.must_free_silent_slot(now, &self.limits) {
+                if self.deadlines.must_free_silent_slot(now, quota) {
                     let message = "no response while others waited for its slot";
                     self.fail_head(Failure::new(ErrorKind::TooSlow, message));
                     self.is_stale = false;
@@ -424,12 +424,12 @@ impl Conn {
             Phase::Head => {
                 let received = self.bytes_wire + self.partial.as_ref().map_or(0, |partial| partial.bytes.len() as u64);
                 let age = now - self.first_byte;
-                if deadline::must_free_slot(received, age, age, &self.limits) {
+                if deadline::must_free_slot(received, age, age, quota) {
                     self.fail_head(slot_needed());
                 }
             }
             Phase::Body(_) => {
-                if self.deadlines.must_free_slot(now - self.first_byte, now, &self.limits) {
+                if self.deadlines.must_free_slot(now - self.first_byte, now, quota) {
                     self.stop(Some(slot_needed()), Some(Truncated::Time));
                 }
             }

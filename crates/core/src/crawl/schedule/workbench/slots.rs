@@ -162,16 +162,16 @@ impl Workbench {
         }
         let half = self.concurrency / 2;
         let excess_silent = if quick.is_awaited { new.count.saturating_sub(half) } else { 0 };
-        self.rules.limits.slow_response_quota.set_silent(excess_silent);
+        self.rules.slow_response_quota.set_silent(excess_silent);
         // Otherwise other slow lanes would take the slots of closed responses.
         self.max_reserve =
             if quick.is_awaited && new.count >= half { half } else { self.concurrency / SLOTS_PER_RESERVED };
         match [quick, new].into_iter().find(|slots| slots.is_awaited) {
             Some(slots) => {
                 let excess = slots.count.saturating_sub(self.concurrency / 2);
-                self.rules.limits.slow_response_quota.set(excess, slots.threshold);
+                self.rules.slow_response_quota.set(excess, slots.threshold);
             }
-            None => self.rules.limits.slow_response_quota.clear(),
+            None => self.rules.slow_response_quota.clear(),
         }
         self.next_slot_count
     }
@@ -179,7 +179,7 @@ impl Workbench {
     /// Called if no lane waits for a slot: responses stay open even if they are slow, and the usual number of slots may
     /// be reserved.
     pub(super) fn keep_slow_responses(&mut self) {
-        self.rules.limits.slow_response_quota.clear();
+        self.rules.slow_response_quota.clear();
         self.max_reserve = self.concurrency / SLOTS_PER_RESERVED;
     }
 
