@@ -12,6 +12,8 @@ const PAGE_BYTES: u64 = 10 << 20;
 const MAX_MEMORY: u64 = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 const ROOT: &str = "ARGIOPE_SLOW_READER_ROOT";
+const LONG_BODY_ROOT: &str = "ARGIOPE_LONG_BODY_ROOT";
+const LONG_BODY_MEMORY: u64 = 256 << 20;
 
 /// The largest memory use of this process so far, in bytes.
 fn peak_memory() -> u64 {
@@ -72,6 +74,49 @@ fn memory_stays_limited_with_a_slow_reader() {
         peak_memory >> 20,
         (PAGES as u64 * PAGE_BYTES) >> 20
     );
+}
+
+/// The child process of the next test: prints what was kept of the long body, and its peak memory.
+#[test]
+fn reader_of_a_long_body() {
+    let Ok(root) = std::env::var(LONG_BODY_ROOT) else { return };
+    let mut pages = Crawl::builder(root)
+        .robots(RobotsPolicy::Ignore)
+        .max_memory(LONG_BODY_MEMORY)
+        .max_size(4 << 30)
+        .bodies(DeliveredBodies::All)
+        .start_blocking()
+        .expect("it starts");
+    let page = pages.next().expect("a page");
+    assert!(page.is_ok() && page.truncated().is_some(), "{:?}", page.error());
+    assert_eq!(page.error().map(|error| error.kind), Some(argiope::ErrorKind::TooLarge));
+    assert!(pages.next().is_none());
+    pages.close().expect("it ends well");
+    #[allow(clippy::print_stdout)]
+    {
+        println!("kept {}", page.body().len());
+        println!("peak {}", peak_memory());
+    }
+}
+
+#[test]
+fn one_body_that_is_longer_than_the_memory_limit_is_cut() {
+    let site = Site::http("127.5.1.13:0").expect("a loopback address");
+    let site = site.page("/", Response::filled("x", 600 << 20).content_type("application/octet-stream"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
+    let program = std::env::current_exe().expect("this program has a path");
+    let mut command = Command::new(program);
+    let output = command.args(["--exact", "reader_of_a_long_body", "--nocapture"]).env(LONG_BODY_ROOT, root).output();
+    let output = output.expect("this program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let number = |name: &str| {
+        let found = printed.lines().find_map(|line| line.split_once(name)?.1.parse::<u64>().ok());
+        found.unwrap_or_else(|| panic!("{name} in {printed}"))
+    };
+    assert!(number("kept ") > LONG_BODY_MEMORY / 16, "{printed}");
+    assert!(number("peak ") < LONG_BODY_MEMORY / 10 * 11 + (16 << 20), "{printed}");
 }
 
 /// The reader pauses for longer than the timeout of a fetch, while the memory budget is full. No body may be truncated.

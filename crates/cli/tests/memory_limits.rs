@@ -50,9 +50,9 @@ fn peak_of_one_page() -> u64 {
 }
 
 /// Asserts that the peak `peak_bytes` is within the limit.
-fn assert_within_limit(what: &str, peak_bytes: u64) {
+fn assert_within_limit(what: &str, limit_mb: u64, peak_bytes: u64) {
     // A tenth more, because the budget does not count every allocation.
-    let allowed = (LIMIT_MB << 20) * 11 / 10 + peak_of_one_page();
+    let allowed = (limit_mb << 20) * 11 / 10 + peak_of_one_page();
     eprintln!("{what}: {} MB at most, {} MB allowed", peak_bytes >> 20, allowed >> 20);
     assert!(peak_bytes > 0 && peak_bytes <= allowed, "{what}: {} MB, {} MB allowed", peak_bytes >> 20, allowed >> 20);
 }
@@ -64,7 +64,7 @@ fn crawl_within_limit(what: &str, count: usize, response: impl FnOnce(&Site) -> 
     let roots: Vec<String> = (0..count).map(|number| format!("{root}r{number}")).collect();
     let fixture = CrawlFixture::new(&roots, &["-q", "--depth", "0"]);
     let (peak_bytes, last) = crawl(&fixture, &["--max-memory", "32M"]);
-    assert_within_limit(what, peak_bytes);
+    assert_within_limit(what, LIMIT_MB, peak_bytes);
     assert_eq!(last["reason"], "finished", "{last}");
     let pages = fixture.records().iter().filter(|record| record["type"] == "page").count();
     assert_eq!(pages, count, "nothing is lost");
@@ -96,6 +96,21 @@ fn long_link_lists_stay_within_the_limit() {
     crawl_within_limit("lists of 4 MiB", 16, |_| Response::html(page));
 }
 
+/// One body that is much longer than the memory limit, held for the archive and for its text, is cut.
+#[test]
+fn one_long_body_stays_within_the_limit() {
+    let (_web, root) = serve(|_| Response::filled("<p>hello", 400 << 20));
+    let flags = ["-q", "--depth", "0", "--max-size", "4G", "--warc", "--text"];
+    let fixture = CrawlFixture::new(&[root], &flags);
+    let (peak_bytes, last) = crawl(&fixture, &["--max-memory", "128M"]);
+    assert_within_limit("a long body", 128, peak_bytes);
+    assert_eq!(last["reason"], "finished", "{last}");
+    let records = fixture.records();
+    let page = records.iter().find(|record| record["type"] == "page").expect("a page");
+    assert_eq!((&page["outcome"], &page["truncated"]), (&"ok".into(), &"length".into()), "{page}");
+    assert_eq!(page["error"]["kind"], "too_large", "{page}");
+}
+
 /// Hosts that are not being crawled yet are only entries of the frontier, even if they are roots.
 #[test]
 fn many_queued_hosts_stay_within_the_limit() {
@@ -110,6 +125,6 @@ fn many_queued_hosts_stay_within_the_limit() {
     std::fs::write(fixture.path("hosts.txt"), (0..hosts).map(host).collect::<String>()).expect("written");
     let pages = if is_long() { "5000" } else { "1000" };
     let (peak_bytes, last) = crawl(&fixture, &["--max-memory", "32M", "--max-pages", pages]);
-    assert_within_limit("many hosts", peak_bytes);
+    assert_within_limit("many hosts", LIMIT_MB, peak_bytes);
     assert_eq!(last["queued"].as_u64(), Some(hosts - pages.parse::<u64>().expect("a number")), "{last}");
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::base::budget;
 use crate::crawl::fetch;
 use crate::crawl::rules;
 use crate::crawl::rules::Config;
@@ -91,6 +92,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("reply of a proxy to `CONNECT`", bytes(MAX_PROXY_HEAD as u64)),
         ("fetches in flight", config.concurrency.to_string()),
         ("bodies and sitemaps that are held", bytes(rules::MAX_HELD_BODIES)),
+        ("one body that is held", bytes(budget::MIN_HELD_BODY)),
         ("crawl directory", if config.max_disk.is_some() { "some" } else { "none" }.to_owned()),
         ("pages, bytes, time, depth", {
             let is_set = config.max_pages.is_some() || config.max_bytes.is_some() || config.depth.is_some();

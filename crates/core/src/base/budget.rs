@@ -75,6 +75,11 @@ impl MemoryPart {
 
 /// Responses may always use the limit divided by this number, however large the state is.
 const MIN_RESPONSES_DIVISOR: u64 = 8;
+/// One body that is held in memory may have as many bytes as the limit divided by this number. Its buffers, its copy
+/// for the archive and the bodies of other responses need the rest.
+const HELD_BODY_DIVISOR: u64 = 8;
+/// One body that is held may have this many bytes, however low the limit is.
+pub(crate) const MIN_HELD_BODY: u64 = 10 << 20;
 
 /// The limit in bytes, and how many bytes are in use.
 #[derive(Debug)]
@@ -150,6 +155,12 @@ impl Budget {
     /// The limit of the whole account.
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// How many bytes of one body may be held. The rest of a longer body is cut off: without this limit, the response
+    /// with the overdraft could grow to `--max-size`.
+    pub fn max_held_body(&self) -> u64 {
+        (self.limit / HELD_BODY_DIVISOR).max(MIN_HELD_BODY)
     }
 
     /// How many bytes responses may use now.

@@ -422,18 +422,24 @@ impl Receiver for Exchange {
         let is_body_refused = wants_body != Ok(true);
         let hook_panic = wants_body.err();
         let reader = if is_body_refused { Reader::None } else { reader };
-        let want = match &reader {
-            Reader::None if is_body_refused => Want::Nothing,
-            Reader::None if self.wire.is_none() => Want::Nothing,
-            Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.max(sitemap::MAX_BYTES)),
-            // One byte above the limit shows that the file is too long, see `body`.
-            Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
-            Reader::None | Reader::Page(_) => Want::Body,
-        };
         let is_body_needed = matches!(reader, Reader::Page(_)) && {
             let declared = text(head.get("content-type"));
             let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
             self.rules.bodies.should_hold(&self.job.link.url, status, essence.as_deref())
+        };
+        let max_held = self.rules.budget.max_held_body();
+        let want = match &reader {
+            Reader::None if is_body_refused => Want::Nothing,
+            Reader::None if self.wire.is_none() => Want::Nothing,
+            Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.min(max_held).max(sitemap::MAX_BYTES)),
+            // One byte above the limit shows that the file is too long, see `body`.
+            Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
+            Reader::None | Reader::Page(_)
+                if (is_body_needed || self.wire.is_some()) && self.rules.max_size > max_held =>
+            {
+                Want::UpTo(max_held)
+            }
+            Reader::None | Reader::Page(_) => Want::Body,
         };
         let body = is_body_needed.then(|| {
             let charge = self.rules.budget.hold();
