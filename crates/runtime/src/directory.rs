@@ -15,7 +15,7 @@ use argiope_core::crawl::schedule::carryover::{Progress, UnreadPages};
 use argiope_core::crawl::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::Changes;
 use argiope_core::crawl::schedule::store_error::Remedy;
-use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, OutputHash, SettingChange};
+use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, MarkFile, OutputHash, SettingChange};
 
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
 use crate::{atomic_file, rejudge};
@@ -134,6 +134,10 @@ impl Directory {
         let changes = Some(Changes::default());
         let progress = Progress { changes, steering, scope_changed, ..Progress::default() };
         let count = self.frontier.begin_round()?;
+        // A new round requests every page again.
+        if let Ok(marks) = MarkFile::open(&self.path, self.frontier.key()) {
+            marks.forget_suspects();
+        }
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
         self.requeue()?;
         Ok(count)
@@ -253,7 +257,12 @@ impl Directory {
         // From now on the report is a file of this crawl, which later runs may overwrite.
         self.frontier.record_created(disk::REPORT)?;
         // With the same key, the frontier does not hash links again that the workers have hashed.
-        let rules = rules.with_fingerprint_key(self.frontier.key());
+        let key = self.frontier.key();
+        let mut rules = rules.with_fingerprint_key(key);
+        // Without the file, the crawl goes on without marks.
+        if let Ok(marks) = MarkFile::open(&self.path, key) {
+            rules = rules.with_marks(Arc::new(marks));
+        }
         let target = OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) };
         Ok(DirectoryParts { frontier: self.frontier, target, rules })
     }

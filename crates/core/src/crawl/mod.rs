@@ -4,13 +4,15 @@
 //! [`session`] is what engines drive: a connection with the jobs that it carries. [`fetch`] is one job and its response,
 //! which becomes a [`visit`]. [`record`] and [`warc`] are the formats in which visits are stored. [`hooks`] are traits
 //! with which the library's user sees requests and responses. [`control`] and [`status`] are for those who watch and
-//! steer a running crawl, and a [`lease`] is the right of one process of a fleet to start requests.
+//! steer a running crawl. A [`lease`] is the right of one process of a fleet to start requests. [`marks`] say which
+//! responses are being processed.
 
 pub mod control;
 pub mod fetch;
 #[deny(missing_docs)]
 pub mod hooks;
 pub mod lease;
+pub mod marks;
 pub mod record;
 pub mod rules;
 pub mod schedule;

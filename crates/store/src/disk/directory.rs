@@ -11,7 +11,7 @@ use super::lock::{self, Lock};
 use super::log::{FOLDER, LogWriter};
 use super::os_files::OsFiles;
 use super::record::Record;
-use super::{index, log, run, snapshot_file, spill};
+use super::{index, log, marks, run, snapshot_file, spill};
 use argiope_core::{Remedy, StoreError, StoreErrorKind};
 use std::collections::BTreeSet;
 use std::io;
@@ -141,6 +141,7 @@ fn refuse_foreign(files: &dyn Files) -> Result<(), StoreError> {
             ARCHIVE | run::FOLDER | index::FOLDER => {
                 foreign_in(files, name, |inner| is_empty(files, &format!("{name}/{inner}")))?
             }
+            marks::NAME => (!marks::is_ours(files)).then(|| marks::NAME.to_owned()),
             TEMPORARY_NAME => (!may_be_crawl_file(files, TEMPORARY_NAME)).then(|| TEMPORARY_NAME.to_owned()),
             other => (!is_empty(files, other)).then(|| other.to_owned()),
         };
@@ -229,6 +230,7 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
         [snapshot_file::NAME, &incomplete].into_iter().filter(|name| snapshot_file::is_ours(&**files, name));
     others.extend(snapshots.map(str::to_owned));
     others.extend(may_be_crawl_file(&**files, TEMPORARY_NAME).then(|| TEMPORARY_NAME.to_owned()));
+    others.extend(marks::is_ours(&**files).then(|| marks::NAME.to_owned()));
     others.extend([spill::NAME, log::COMPACTION_OUTPUT].map(str::to_owned));
     others.extend(index::names(&**files));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));

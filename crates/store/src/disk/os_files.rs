@@ -66,6 +66,11 @@ impl OsFiles {
         Ok(folder)
     }
 
+    /// Opens a file for writing, or creates it.
+    pub(super) fn open_or_create(&self, name: &str) -> io::Result<fs::File> {
+        self.open_as(name, OFlags::RDWR | OFlags::CREATE)?.into_writable()
+    }
+
     /// Opens a file for this kind of access.
     fn open_as(&self, name: &str, access: OFlags) -> io::Result<OsFile> {
         let (folder, file) = self.locate(name)?;

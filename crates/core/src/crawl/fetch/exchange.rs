@@ -15,10 +15,11 @@ use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
 use crate::base::user_code::call_closure;
 use crate::crawl::hooks::ResponseStart;
+use crate::crawl::marks::Mark;
 use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
 use crate::http::conn::request::RequestHead;
-use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, SlowResponseQuota, TlsInfo, UNCHARGED_HEAD, Want};
+use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, SlowResponseQuota, Step, TlsInfo, UNCHARGED_HEAD, Want};
 use crate::page::examine::{self, ExamineLimits, Examiner};
 use crate::page::follow;
 use crate::page::reader::{DeliveredBodies, HeldBody};
@@ -68,6 +69,8 @@ pub(super) struct ReceivedResponse {
     pub(super) is_body_refused: bool,
     /// The panic of the response hook.
     pub(super) hook_panic: Option<Failure>,
+    /// Set between the last byte and the visit.
+    mark: Option<Mark>,
     /// Bytes that were fed and wait, because the decode slice was used up or because decoding waits for memory.
     rest: Option<Box<HeldRest>>,
 }
@@ -232,7 +235,22 @@ impl Exchange {
         self.started = now;
     }
 
-    /// Processes a part of the response. A panic must not end the worker: it becomes the failure of this page.
+    /// Processes a part of the response, as [`Self::catching_panics`] does, and marks it meanwhile. After the last part,
+    /// the mark is kept until the visit is built.
+    pub(in crate::crawl) fn process(&mut self, conn: &mut Conn, process: impl FnOnce(&mut Conn, &mut Self)) {
+        let mark = self.begin_mark();
+        self.catching_panics(conn, process);
+        if let Some(response) = self.response.as_mut().filter(|_| matches!(conn.step(), Step::Done)) {
+            response.mark = mark;
+        }
+    }
+
+    fn begin_mark(&mut self) -> Option<Mark> {
+        let kept = self.response.as_mut().and_then(|response| response.mark.take());
+        kept.or_else(|| self.rules.marks.begin(&self.job.link, self.job.lane, self.rules.fingerprint_key))
+    }
+
+    /// Calls `process` with the connection. A panic must not end the worker: it becomes the failure of this page.
     pub(in crate::crawl) fn catching_panics(&mut self, conn: &mut Conn, process: impl FnOnce(&mut Conn, &mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| process(conn, self))).is_err() {
             self.forget_body();
@@ -266,7 +284,7 @@ impl Exchange {
 
     /// The visit that results from the end of the exchange.
     pub(in crate::crawl) fn finish(
-        self,
+        mut self,
         end: ExchangeEnd,
         peer: Option<IpAddr>,
         is_tls: bool,
@@ -274,6 +292,8 @@ impl Exchange {
         now: Time,
     ) -> Box<Visit> {
         let insecure = is_tls && self.rules.insecure;
+        // Without a response there is nothing to process. The mark is removed when this function returns.
+        let _mark = if self.response.is_some() { self.begin_mark() } else { None };
         // If building the visit panics, another one is built from these clones.
         let (link, purpose, slot) = (self.job.link.clone(), self.job.purpose.clone(), (self.job.lane, self.job.slot));
         let mut visit = catch_unwind(AssertUnwindSafe(|| self.into_visit(end, peer, now))).unwrap_or_else(|_| {
@@ -462,6 +482,7 @@ impl Receiver for Exchange {
             window_charge: None,
             findings_charge,
             head_bytes,
+            mark: None,
             rest: None,
             is_body_refused,
             hook_panic,

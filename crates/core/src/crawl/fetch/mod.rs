@@ -102,7 +102,7 @@ impl Fetch {
     /// Processes bytes until the decode slice is used up (see [`Conn::feed_some`]), and keeps the rest for
     /// [`Fetch::resume`].
     fn feed_slice(&mut self, bytes: &[u8], now: Time) {
-        self.catching_panics(|conn, exchange| {
+        self.process(|conn, exchange| {
             let used = conn.feed_some(bytes, now, exchange);
             let rest = bytes.get(used..).unwrap_or_default();
             if !rest.is_empty() || conn.has_more() {
@@ -118,12 +118,17 @@ impl Fetch {
 
     /// The host closed its side of the connection.
     pub fn closed(&mut self, now: Time) {
-        self.catching_panics(|conn, exchange| conn.closed(now, exchange));
+        self.process(|conn, exchange| conn.closed(now, exchange));
     }
 
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
         self.catching_panics(|conn, exchange| conn.broke(failure, exchange));
+    }
+
+    fn process(&mut self, process: impl FnOnce(&mut Conn, &mut Exchange)) {
+        let FetchState { conn, exchange } = &mut *self.0;
+        exchange.process(conn, process);
     }
 
     fn catching_panics(&mut self, process: impl FnOnce(&mut Conn, &mut Exchange)) {

@@ -11,6 +11,7 @@ use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, R
 use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 use crate::base::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
+use crate::crawl::marks::Marks;
 use crate::http::conn::{Limits, SlowResponseQuota};
 use crate::http::proxy::Proxies;
 use crate::page::reader::BodyRules;
@@ -166,6 +167,7 @@ impl Config {
             tls: environment.tls,
             budget: memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory)),
             lease: program.lease,
+            marks: Marks::default(),
             fingerprint_key: environment.fingerprint_key,
         }))
     }

@@ -26,6 +26,7 @@ use crate::base::link::Link;
 use crate::base::url::{Origin, StripParams, Url};
 use crate::crawl::hooks::{RequestHook, ResponseHook};
 use crate::crawl::lease::Lease;
+use crate::crawl::marks::{MarkStore, Marks};
 use crate::http::conn::{Limits, SlowResponseQuota, TlsSource};
 use crate::http::cookies::CookieJar;
 use crate::http::proxy::Proxies;
@@ -198,6 +199,8 @@ pub struct RuleValues {
     pub budget: Arc<Budget>,
     /// The right to start requests.
     pub lease: Lease,
+    /// Which responses are being processed. Set by a crawl with a crawl directory.
+    pub marks: Marks,
 
     /// The secret random key for fingerprints and for the identifiers of archive records. A crawl with a directory or
     /// in a fleet uses the key that is stored there.
@@ -342,6 +345,13 @@ impl Rules {
     #[must_use]
     pub fn with_fingerprint_key(mut self, fingerprint_key: u64) -> Self {
         self.0.fingerprint_key = fingerprint_key;
+        self
+    }
+
+    /// These rules with the marks of a crawl directory.
+    #[must_use]
+    pub fn with_marks(mut self, store: Arc<dyn MarkStore>) -> Self {
+        self.0.marks = Marks(Some(store));
         self
     }
 

@@ -512,7 +512,7 @@ impl StreamEvents for StreamTable {
             let wire = 0;
             self.mark_ended(key, wire, Some(StreamFault::Http1(failure)));
         } else {
-            stream.exchange.catching_panics(&mut stream.conn, |conn, exchange| {
+            stream.exchange.process(&mut stream.conn, |conn, exchange| {
                 conn.feed_some(head, now, exchange);
             });
         }
@@ -578,7 +578,7 @@ impl Stream {
     /// rest. Returns how many bytes were consumed.
     fn feed_slice(&mut self, bytes: &[u8], now: Time) -> usize {
         let mut used = bytes.len();
-        self.exchange.catching_panics(&mut self.conn, |conn, exchange| {
+        self.exchange.process(&mut self.conn, |conn, exchange| {
             used = conn.feed_some(bytes, now, exchange);
             let rest = bytes.get(used..).unwrap_or_default();
             if conn.step() == Step::Done {
@@ -609,7 +609,7 @@ impl Stream {
                 }
             });
         } else {
-            self.exchange.catching_panics(&mut self.conn, |conn, exchange| conn.closed(now, exchange));
+            self.exchange.process(&mut self.conn, |conn, exchange| conn.closed(now, exchange));
         }
     }
 

@@ -21,6 +21,7 @@ mod persistence;
 mod recrawl;
 mod site_files;
 mod steering;
+mod suspects;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -31,6 +32,7 @@ use regex::RegexSet;
 
 use activation::WaitingLanes;
 use head::HeadAnswers;
+use suspects::Suspects;
 
 pub use crate::crawl::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
 
@@ -86,6 +88,8 @@ pub struct Keeper<F> {
     traps: Traps,
     /// The cookies that hosts set; `None` if cookies are disabled.
     jar: Option<CookieJar>,
+    /// Pages that were being processed when an earlier run died.
+    suspects: Suspects,
     /// Recent redirects, to recognise loops.
     redirects: RedirectGraph,
     /// Used with `head_first` only.
@@ -209,6 +213,7 @@ impl<F: Frontier> Keeper<F> {
                 }
                 jar
             }),
+            suspects: Suspects::default(),
             redirects: RedirectGraph::default(),
             head_answers: HeadAnswers::default(),
             rules,
@@ -235,6 +240,7 @@ impl<F: Frontier> Keeper<F> {
         self.stop_at_max_bytes();
         self.recall_steering(now);
         self.recall_traps()?;
+        self.recall_suspects(now)?;
         let rules = Arc::clone(&self.rules);
         let first_candidates = || rules.roots.iter().filter_map(|root| root.candidates.first());
         if rules.robots == RobotsPolicy::Ignore && rules.sitemaps == Sitemaps::NamedAndDefault {
@@ -305,6 +311,7 @@ impl<F: Frontier> Keeper<F> {
         if let Some(retry_at) = visit.for_keeper.retry_at.take() {
             visit.for_keeper.retry_after = Some(wait_until(retry_at, self.clock.at(now).as_second()));
         }
+        self.end_alone(&visit);
         if let Some((lane, _)) = visit.for_keeper.slot {
             let previous_backoff = self.bench.backs_off_until(lane);
             self.bench.finish(&visit, now);
@@ -410,8 +417,14 @@ impl<F: Frontier> Keeper<F> {
         self.apply_news(now)?;
         let mut loads = 0;
         loop {
-            self.refill_lanes(now)?;
-            self.activate_lanes(now)?;
+            if let Some(order) = self.next_alone(now)? {
+                return Ok(order);
+            }
+            let only_suspects = self.suspects.are_first(now);
+            if !only_suspects {
+                self.refill_lanes(now)?;
+                self.activate_lanes(now)?;
+            }
             match self.bench.next(now) {
                 Next::Fetch(mut job) => {
                     if self.rules.archive {
@@ -420,7 +433,11 @@ impl<F: Frontier> Keeper<F> {
                     self.make_conditional(&mut job)?;
                     self.add_cookies(&mut job, now);
                     match self.check_before_send(&mut job) {
-                        None => return Ok(Order::Fetch(job)),
+                        None => {
+                            if let Some(job) = self.hold_suspect(job, now)? {
+                                return Ok(Order::Fetch(job));
+                            }
+                        }
                         Some(failure) => {
                             self.bench.return_page(&job);
                             self.finished(Box::new(Visit::unsent(job, failure, now)), now)?;
@@ -438,9 +455,9 @@ impl<F: Frontier> Keeper<F> {
                     }
                 }
                 // No lane of the workbench can start a request: add a waiting lane.
-                Next::Wait(_) if self.activate_lanes(now)? => {}
+                Next::Wait(_) if !only_suspects && self.activate_lanes(now)? => {}
                 Next::Wait(until) => {
-                    let until = until.min(self.waiting.due());
+                    let until = until.min(self.waiting.due()).min(self.suspects.due());
                     return Ok(match self.end_reason(now) {
                         Some(end) => {
                             self.stop(end);
@@ -448,7 +465,9 @@ impl<F: Frontier> Keeper<F> {
                             Order::Done(end)
                         }
                         // Excluded links are removed from the queues in portions: continue soon.
-                        None if self.bench.awaits_refill() => Order::Wait((now + RESUME_AFTER).min(self.deadline)),
+                        None if !only_suspects && self.bench.awaits_refill() => {
+                            Order::Wait((now + RESUME_AFTER).min(self.deadline))
+                        }
                         None => Order::Wait(until.min(self.deadline)),
                     });
                 }
@@ -589,6 +608,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Settles a visit: adds its links to the frontier, writes its record, and settles its link.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        self.clear_suspect(&visit);
         for lane in self.admit(&mut visit)? {
             self.announce_lane(lane, now);
         }

@@ -1,0 +1,199 @@
+//! Suspects: pages that were being processed when an earlier run died, see [`crate::crawl::marks`].
+//!
+//! A suspect is handed out when nothing else is in flight, and nothing else is handed out until it has ended. Suspects
+//! that are queued when the run starts come first: until they have ended, no other lane gets on the workbench. A suspect
+//! that is found only later is alone too. So if the process dies again, it is known which page did it.
+//!
+//! Invariant: a page is settled as a failure without a request only if [`MAX_DEATHS`] runs died while it was alone.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Keeper, Order, reset_tries};
+use crate::base::job::LaneId;
+use crate::base::job::{Job, Purpose};
+use crate::base::link::Link;
+use crate::base::outcome::{ErrorKind, Failure, Outcome};
+use crate::base::time::Time;
+use crate::crawl::marks::{MarkStore, MarkedPage, Suspect};
+use crate::crawl::schedule::frontier::{Frontier, StoreError};
+use crate::crawl::visit::Visit;
+
+/// A suspect that was alone at this many deaths is settled without another request.
+const MAX_DEATHS: u8 = 3;
+/// For how long suspects come before all other pages. A host that is slow, or that has to wait, delays the crawl only
+/// for this long; its suspect is alone later.
+const FIRST_FOR: Duration = Duration::from_secs(30);
+/// How many queued links of a lane are searched for a suspect. A link that was leased when the process died is among
+/// the first ones.
+const MAX_SEARCHED: usize = 4_096;
+
+/// The suspects of earlier runs.
+#[derive(Default)]
+pub(super) struct Suspects {
+    /// `None` without marks.
+    store: Option<Arc<dyn MarkStore>>,
+    /// Suspects that were not processed yet, or that are settled without a request.
+    known: Vec<Suspect>,
+    /// The fingerprints of those that come before all other pages.
+    first: HashSet<u64>,
+    /// Until when they do.
+    first_until: Time,
+    /// The suspect that is alone, or that waits for the end of all requests in flight.
+    alone: Option<Alone>,
+}
+
+struct Alone {
+    page: MarkedPage,
+    /// The slot of its job.
+    slot: (LaneId, u16),
+    /// `None` once the job is handed out.
+    job: Option<Job>,
+}
+
+impl Suspects {
+    /// Whether only suspects are handed out now.
+    pub(super) fn are_first(&self, now: Time) -> bool {
+        !self.first.is_empty() && now < self.first_until
+    }
+
+    /// When the other pages may start at the latest.
+    pub(super) fn due(&self) -> Time {
+        if self.first.is_empty() { Time::NEVER } else { self.first_until }
+    }
+
+    fn find(&self, fingerprint: u64) -> Option<Suspect> {
+        self.known.iter().copied().find(|suspect| suspect.page.fingerprint == fingerprint)
+    }
+}
+
+impl<F: Frontier> Keeper<F> {
+    /// Reads the suspects of earlier runs. Those that are queued are moved to the workbench, before all other links.
+    pub(super) fn recall_suspects(&mut self, now: Time) -> Result<(), StoreError> {
+        let Some(store) = &self.rules.marks.0 else { return Ok(()) };
+        let (known, store) = (store.suspects(), Arc::clone(store));
+        self.suspects = Suspects { store: Some(store), known, first_until: now + FIRST_FOR, ..Suspects::default() };
+        for suspect in self.suspects.known.clone() {
+            let MarkedPage { fingerprint, lane } = suspect.page;
+            if let Some(link) = self.take_link(lane, fingerprint)? {
+                self.begin_first(lane, link, now)?;
+                self.suspects.first.insert(fingerprint);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the link with this fingerprint from a lane, if it is among the next ones.
+    fn take_link(&mut self, lane: LaneId, fingerprint: u64) -> Result<Option<Link>, StoreError> {
+        if self.frontier.lane_name(lane).is_none() || self.frontier.queued_in(lane) == 0 {
+            return Ok(None);
+        }
+        let (key, mut found) = (self.rules.fingerprint_key, None);
+        for link in self.frontier.take(lane, MAX_SEARCHED)?.into_iter().rev() {
+            if found.is_none() && link.fingerprint(key) == fingerprint {
+                found = Some(link);
+            } else {
+                self.frontier.put_back(link)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Puts the lane of a suspect on the workbench, with no other link.
+    fn begin_first(&mut self, lane: LaneId, link: Link, now: Time) -> Result<(), StoreError> {
+        let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
+        if !self.bench.holds(lane) {
+            self.recall_lane(lane, &name, now)?;
+            self.bench.set_backlog(lane, &name, 0, now);
+            self.keep_initial_delay(lane, now);
+        }
+        self.bench.add_links(lane, vec![link], 0, now);
+        Ok(())
+    }
+
+    /// Keeps the job of a suspect until nothing else is in flight, or settles it without a request. Returns the job of
+    /// any other page.
+    pub(super) fn hold_suspect(&mut self, job: Job, now: Time) -> Result<Option<Job>, StoreError> {
+        if self.suspects.known.is_empty() {
+            return Ok(Some(job));
+        }
+        let page = MarkedPage::of(&job.link, job.lane, self.rules.fingerprint_key);
+        match self.suspects.find(page.fingerprint) {
+            None => return Ok(Some(job)),
+            Some(suspect) if suspect.deaths >= MAX_DEATHS => {
+                self.bench.return_page(&job);
+                let message = format!("{MAX_DEATHS} runs died while they processed this page and no other");
+                let mut visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, message), now);
+                visit.facts.outcome = Outcome::Failed;
+                self.finished(Box::new(visit), now)?;
+            }
+            Some(_) => self.suspects.alone = Some(Alone { page, slot: (job.lane, job.slot), job: Some(job) }),
+        }
+        Ok(None)
+    }
+
+    /// While a suspect waits to be alone, or is alone: what to do next.
+    pub(super) fn next_alone(&mut self, now: Time) -> Result<Option<Order>, StoreError> {
+        if self.ended.is_some() {
+            self.return_waiting(now)?;
+        }
+        let Some(alone) = self.suspects.alone.as_mut().filter(|_| now < self.deadline) else { return Ok(None) };
+        // The suspect itself counts as in flight.
+        if self.bench.in_flight() <= 1
+            && let Some(job) = alone.job.take()
+        {
+            if let Some(store) = &self.suspects.store {
+                store.set_alone(Some(alone.page));
+            }
+            return Ok(Some(Order::Fetch(job)));
+        }
+        Ok(Some(Order::Wait(self.deadline)))
+    }
+
+    /// Returns a suspect that waits to be alone to its queue, because the crawl ends.
+    fn return_waiting(&mut self, now: Time) -> Result<(), StoreError> {
+        let Some(job) = self.suspects.alone.as_mut().and_then(|alone| alone.job.take()) else { return Ok(()) };
+        self.suspects.alone = None;
+        self.bench.return_page(&job);
+        let visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, "the crawl ends"), now);
+        self.bench.finish(&visit, now);
+        if !matches!(visit.purpose, Purpose::Robots(_)) {
+            self.frontier.give_back(reset_tries(visit.link))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the time in which a suspect was alone.
+    pub(super) fn end_alone(&mut self, visit: &Visit) {
+        if self.suspects.known.is_empty() {
+            return;
+        }
+        if self.suspects.alone.as_ref().is_some_and(|alone| Some(alone.slot) == visit.for_keeper.slot) {
+            self.suspects.alone = None;
+            if let Some(store) = &self.suspects.store {
+                store.set_alone(None);
+            }
+        }
+        self.suspects.first.remove(&self.fingerprint_of(visit));
+    }
+
+    /// Forgets a suspect that is settled, and so was processed. One that is settled without a request stays a suspect
+    /// until the next round.
+    pub(super) fn clear_suspect(&mut self, visit: &Visit) {
+        if self.suspects.known.is_empty() {
+            return;
+        }
+        let fingerprint = self.fingerprint_of(visit);
+        if self.suspects.find(fingerprint).is_some_and(|suspect| suspect.deaths < MAX_DEATHS) {
+            self.suspects.known.retain(|suspect| suspect.page.fingerprint != fingerprint);
+            if let Some(store) = &self.suspects.store {
+                store.clear(fingerprint);
+            }
+        }
+    }
+
+    fn fingerprint_of(&self, visit: &Visit) -> u64 {
+        visit.link.fingerprint(self.rules.fingerprint_key)
+    }
+}
