@@ -93,8 +93,7 @@ pub struct StoredRecord {
     pub traps: Vec<Cut>,
 }
 
-/// Reads the settings of the crawl in a `run` record. Returns the defaults if another version wrote settings that cannot be
-/// read.
+/// Reads the settings of the crawl in a `run` record. Settings that cannot be read count as the defaults.
 fn settings<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
     let settings = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
     Ok(settings.map(|settings| crawl_settings_of_stored(settings).unwrap_or_default()))

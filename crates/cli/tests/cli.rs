@@ -112,10 +112,10 @@ fn completions_are_printed_for_bash_zsh_and_fish() {
 fn the_message_for_a_bad_value_names_flag_value_and_syntax() {
     let url = "https://example.com/";
     for (arguments, parts) in [
-        (vec!["crawl", url, "--delay", "5"], vec!["'--delay <TIME>'", "'5'", "500ms, 0.5s, 5m, 1h"]),
+        (vec!["crawl", url, "--delay", "5x"], vec!["'--delay <TIME>'", "5x", "500ms, 0.5s, 5m, 1h"]),
         (vec!["crawl", url, "--delay", "soon"], vec!["\"soon\" is not a duration"]),
         (vec!["crawl", url, "--max-size", "10X"], vec!["'--max-size <SIZE>'", "10X", "64K, 10M, 1G"]),
-        (vec!["crawl", url, "--rate", "10"], vec!["'--rate <N/s>'", "10/s"]),
+        (vec!["crawl", url, "--rate", "10x"], vec!["'--rate <N/s>'", "10/s"]),
         (vec!["crawl", url, "--depth", "-1"], vec!["'--depth <N>'", "'-1'", "whole number"]),
         (vec!["crawl", url, "--max-pages", "many"], vec!["'--max-pages <N>'", "'many'", "whole number"]),
         (vec!["crawl", url, "--pace", "fast"], vec!["'--pace <PACE>'", "'fast'", "gentle, steady, full"]),

@@ -176,26 +176,20 @@ impl TlsFault {
     }
 }
 
-/// The beginning of the message of URLs whose host stopped responding.
-const HOST_GIVEN_UP: &str = "the host was given up on";
-/// The beginning of the message of URLs whose robots.txt could not be fetched.
-const ROBOTS_NOT_FETCHED: &str = "robots.txt could not be fetched";
-
 /// Maximum length of a failure's message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1_000;
 
 /// What went wrong: `kind` and `part` for scripts, `message` for people.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(from = "StoredFailure")]
 #[non_exhaustive]
 pub struct Failure {
     pub kind: ErrorKind,
     pub message: Box<str>,
     /// What failed. Records omit it for the request itself.
-    #[serde(skip_serializing_if = "FailedPart::is_request")]
+    #[serde(default, skip_serializing_if = "FailedPart::is_request")]
     pub part: FailedPart,
     /// How the TLS handshake failed; `None` if it did not fail, or was not begun.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFault>,
 }
 
@@ -221,14 +215,14 @@ impl Failure {
         Self {
             part: FailedPart::Host,
             tls: last.tls,
-            ..Self::new(last.kind, format!("{HOST_GIVEN_UP}: {}", last.message))
+            ..Self::new(last.kind, format!("the host was given up on: {}", last.message))
         }
     }
 
     /// The failure of all URLs of an origin whose robots.txt could not be fetched. `self` is the failure of that fetch.
     #[must_use]
     pub(crate) fn of_robots(self) -> Self {
-        let message = format!("{ROBOTS_NOT_FETCHED}: {}", self.message).into();
+        let message = format!("robots.txt could not be fetched: {}", self.message).into();
         Self { message, part: FailedPart::Robots, ..self }
     }
 
@@ -264,33 +258,17 @@ impl Failure {
     }
 }
 
-impl FailedPart {
-    fn is_request(&self) -> bool {
-        *self == Self::Request
+// The macro of names derives no default.
+#[allow(clippy::derivable_impls)]
+impl Default for FailedPart {
+    fn default() -> Self {
+        Self::Request
     }
 }
 
-/// A failure as records have it.
-#[derive(serde::Deserialize)]
-struct StoredFailure {
-    kind: ErrorKind,
-    message: Box<str>,
-    part: Option<FailedPart>,
-    tls: Option<TlsFault>,
-}
-
-impl From<StoredFailure> for Failure {
-    fn from(StoredFailure { kind, message, part, tls }: StoredFailure) -> Self {
-        // Records of older directories have no `part`. There, only the beginning of the message says what failed.
-        let part_of_message = || match &*message {
-            text if text.starts_with(HOST_GIVEN_UP) => FailedPart::Host,
-            text if text.starts_with(ROBOTS_NOT_FETCHED) => FailedPart::Robots,
-            _ => FailedPart::Request,
-        };
-        let part = part.unwrap_or_else(part_of_message);
-        // In older directories, the message about the content of a sitemap begins with this.
-        let message = message.strip_prefix("sitemap: ").map(Into::into).unwrap_or(message);
-        Self { kind, message, part, tls }
+impl FailedPart {
+    fn is_request(&self) -> bool {
+        *self == Self::Request
     }
 }
 
@@ -348,14 +326,5 @@ mod tests {
             assert!(!of(ErrorKind::Tls, Some(fault)).allows_plain_http(), "{fault}");
         }
         assert!(!Failure::given_up(&of(ErrorKind::Unreachable, None)).allows_plain_http());
-    }
-
-    #[test]
-    fn older_records_without_a_part_are_read_by_their_message() {
-        let of = |message: &str| read(&format!(r#"{{"kind":"reset","message":"{message}"}}"#));
-        assert_eq!(of("the host was given up on: gone").part, FailedPart::Host);
-        assert_eq!(of("robots.txt could not be fetched: gone").part, FailedPart::Robots);
-        assert_eq!(of("gone").part, FailedPart::Request);
-        assert_eq!(&*of("sitemap: it is empty").message, "it is empty");
     }
 }

@@ -23,8 +23,8 @@
 //!   positions in output files in advance.
 //! - An output file is empty until a commit that lists it is durable. So after any fault, the next run knows which files
 //!   this crawl wrote.
-//! - A thread that fails tells the keeper before it waits for another thread, and closes its channels. The keeper then
-//!   waits for nothing but the end of both threads. So no failure leaves a thread waiting.
+//! - A thread that fails sends its error to the keeper before it waits for another thread, and closes its channels. The
+//!   keeper then waits for nothing but the end of both threads. So no failure leaves a thread waiting.
 
 mod frontier;
 mod progress;

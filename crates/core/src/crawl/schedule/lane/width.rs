@@ -467,7 +467,7 @@ impl WidthControl {
             (self.hold, self.windowfuls) = (SHORT_HOLD, WINDOWFULS_AFTER_WASTE);
             self.reason = WidthReason::NoGain;
             self.begin(Phase::Hold, self.width, now);
-        } else if difference.is_gain() || self.samples >= MAX_EXTENSION * enough {
+        } else if difference.is_gain() || self.samples >= enough.saturating_mul(MAX_EXTENSION) {
             self.hold = self.hold.saturating_mul(2).min(MAX_HOLD);
             self.begin(Phase::Hold, self.previous_width, now);
         }
