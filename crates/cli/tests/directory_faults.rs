@@ -6,11 +6,13 @@ mod durable_kit;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use argiope_practice::GraphPlan;
 use argiope_store::disk;
-use durable_kit::{CrawlFixture, GraphWeb, TIMEOUT, poll, wait};
+use durable_kit::{CrawlFixture, GraphWeb, TIMEOUT, poll, signal, wait};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
 
 fn practice() -> GraphWeb {
     GraphWeb::serve(GraphPlan { pages: 400, latency_us: (1_000, 10_000), missing: 30, ..GraphPlan::default() })
@@ -72,12 +74,55 @@ fn a_full_standard_output_stops_the_crawl_and_no_page_is_lost() {
     assert!(fixture.succeed(&[]).is_empty() && practice.web.requests() == requests, "it is finished");
 }
 
+/// The pipe is full, so the first signal cannot end the crawl.
+#[test]
+fn a_second_signal_ends_a_crawl_whose_reader_does_not_read() {
+    let practice = GraphWeb::serve(GraphPlan { pages: 2_000, latency_us: (0, 1_000), ..GraphPlan::default() });
+    let fixture = CrawlFixture::new(&practice.roots, &["--no-progress"]);
+    let arguments: Vec<_> = fixture.command(&[]).get_args().map(ToOwned::to_owned).collect();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.current_dir(fixture.folder.path()).stdin(Stdio::null());
+    command.args(arguments.iter().map(|word| if word == "p.jsonl" { "-".as_ref() } else { word.as_os_str() }));
+    let messages = fs::File::create(fixture.path("messages")).expect("a file");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    command.stdout(writer.try_clone().expect("a pipe")).stderr(messages);
+    let mut crawl = command.spawn().expect("the command starts");
+    let is_full = || {
+        let mut pipe = [PollFd::new(&writer, PollFlags::OUT)];
+        rustix::event::poll(&mut pipe, Some(&Timespec::default())).expect("a pipe") == 0
+    };
+    assert!(poll(is_full), "the pipe becomes full");
+    signal(&crawl, Signal::INT);
+    let has_message = || fs::read_to_string(fixture.path("messages")).is_ok_and(|text| text.contains("press again"));
+    assert!(poll(has_message), "the first signal is answered");
+    signal(&crawl, Signal::INT);
+    assert_eq!(wait(&mut crawl).code(), Some(130));
+    drop(reader);
+    let records = crawl_records_after_resuming(&fixture);
+    practice.check(&records);
+}
+
+/// Resumes a crawl whose records were printed, and exports them from the crawl directory.
+fn crawl_records_after_resuming(fixture: &CrawlFixture) -> Vec<serde_json::Value> {
+    let mut arguments: Vec<_> = fixture.command(&["-q"]).get_args().map(ToOwned::to_owned).collect();
+    let flag = arguments.iter().position(|word| word == "--jsonl").expect("the flag");
+    arguments.drain(flag..flag + 2);
+    let run = |arguments: &[std::ffi::OsString]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        let status = command.current_dir(fixture.folder.path()).args(arguments).status().expect("the command runs");
+        assert!(status.success(), "{arguments:?}: {status}");
+    };
+    run(&arguments);
+    run(&["export", "d.crawl", "--format", "jsonl", "-o", "p.jsonl"].map(Into::into));
+    fixture.records()
+}
+
 #[test]
 fn a_crawl_directory_that_is_renamed_stops_the_crawl() {
     let practice = practice();
     let fixture = CrawlFixture::new(&practice.roots, &["-q"]);
     let mut command = fixture.command(&[]);
-    let crawl = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+    let crawl = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let crawl = crawl.spawn().expect("the command starts");
     assert!(practice.web.wait_requests(50, TIMEOUT));
     fs::rename(fixture.path("d.crawl"), fixture.path("elsewhere")).expect("renamed");
@@ -128,8 +173,11 @@ fn crawl_on_a_small_disk(fixture: &CrawlFixture, size: &str, has_output: bool) -
     let words = command.get_args().filter(|word| has_output || !["--jsonl", "p.jsonl"].map(OsStr::new).contains(word));
     let words: Vec<String> = words.map(quote).collect();
     let words = format!("{program} {}", words.join(" "));
-    let records =
-        if has_output { "cp p.jsonl ..".to_owned() } else { format!("{program} export d.crawl > ../p.jsonl") };
+    let records = if has_output {
+        "cp p.jsonl ..".to_owned()
+    } else {
+        format!("{program} export d.crawl --format jsonl > ../p.jsonl")
+    };
     fs::create_dir(fixture.path("disk")).expect("a folder");
     // Mounted only for this shell and its children. A crawl that hangs is ended with the exit code 124.
     let script = format!(
