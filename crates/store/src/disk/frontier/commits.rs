@@ -3,7 +3,7 @@
 use super::DiskFrontier;
 use crate::disk::compaction::Compaction;
 use crate::disk::known;
-use crate::disk::log::CommitBatch;
+use crate::disk::log::{CommitBatch, LogReader};
 use crate::disk::record::Record;
 use crate::disk::snapshot_file::{Mark, Portion};
 use crate::disk::snapshot_writer::SnapshotWriter;
@@ -106,7 +106,7 @@ impl DiskFrontier {
         if self.journal.is_empty() && !(at_end && needs_snapshot) {
             return Ok(None);
         }
-        if self.journal.end() - self.last_size_check > self.state.check_interval() {
+        if self.has_durable_commit() && self.journal.end() - self.last_size_check > self.state.check_interval() {
             self.last_size_check = self.journal.end();
             let other_bytes = self.earlier.bytes() + self.requeue.bytes();
             self.state.spill_if_full(other_bytes, self.snapshots.in_progress.is_some())?;
@@ -122,6 +122,12 @@ impl DiskFrontier {
         batch.snapshot = self.portion(mark)?.map(Arc::new);
         batch.completes_snapshot = batch.snapshot.as_ref().is_some_and(|portion| portion.completes.is_some());
         Ok(Some(batch))
+    }
+
+    /// Whether this is a crawl for the next process too. Before that, only the files of an interrupted start may exist,
+    /// and `spill/` is not among them.
+    fn has_durable_commit(&self) -> bool {
+        self.durable > LogReader::FIRST
     }
 
     /// The next portion of the snapshot in progress, if any. Portions are large and the disk may be slow, so only one
