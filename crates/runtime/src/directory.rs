@@ -116,7 +116,7 @@ impl Directory {
                 disk::truncate_output(&*files, name, *committed)?;
             }
         }
-        let folder = LockedDirectory { log: writer, files, outputs, lock };
+        let folder = LockedDirectory { log: writer, files, outputs, lock: lock.map(Arc::new) };
         let (path, removed) = (path.to_owned(), Vec::new());
         Ok(Self { path, frontier, resumed, removed, messages, has_changes: false, folder })
     }

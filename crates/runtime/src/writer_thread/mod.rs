@@ -108,8 +108,8 @@ pub struct LockedDirectory {
     pub files: Arc<dyn Files>,
     /// The committed lengths of the output files.
     pub outputs: BTreeMap<Box<str>, u64>,
-    /// The lock of the directory, held until the last commit.
-    pub lock: Option<Lock>,
+    /// The lock of the directory, held until writer and compaction have ended.
+    pub lock: Option<Arc<Lock>>,
 }
 
 /// The contents of one commit: its items in the order in which they were settled, and its frame.
@@ -157,6 +157,8 @@ pub struct CommitQueue {
     has_crawl_directory: bool,
     /// The thread that compacts the log, if one was started.
     compaction: Option<JoinHandle<Result<(), StoreError>>>,
+    /// The lock of the directory. Every thread that writes to the directory has a share of it.
+    lock: Option<Arc<Lock>>,
 }
 
 /// The state of the writer thread, which starts with the first commit.
@@ -175,6 +177,7 @@ impl CommitQueue {
         max_memory: Option<u64>,
     ) -> Self {
         let has_crawl_directory = target.folder.is_some();
+        let lock = target.folder.as_ref().and_then(|folder| folder.lock.clone());
         let mut lengths = target.folder.as_ref().map(|folder| folder.outputs.clone()).unwrap_or_default();
         if let Some(OutputFile { name, .. }) = &target.jsonl {
             lengths.entry(name.clone()).or_insert(0);
@@ -202,6 +205,7 @@ impl CommitQueue {
             first_commit: None,
             has_crawl_directory,
             compaction: None,
+            lock,
         }
     }
 
@@ -347,7 +351,11 @@ impl CommitQueue {
         }
         self.join_compaction()?;
         if let Some(compaction) = frontier.take_compaction() {
-            let thread = thread::Builder::new().name("compaction".into()).spawn(move || compaction.run());
+            let lock = self.lock.clone();
+            let thread = thread::Builder::new().name("compaction".into()).spawn(move || {
+                let _lock = lock;
+                compaction.run()
+            });
             self.compaction = Some(thread.map_err(Error::no_thread)?);
         }
         Ok(())

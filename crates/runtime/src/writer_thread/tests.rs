@@ -3,7 +3,7 @@ use super::*;
 use argiope_store::disk::File;
 use argiope_store::disk::{self, CrawlSettings};
 use std::io;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Barrier, Condvar, Mutex};
 
 #[test]
 fn a_removed_output_file_is_detected_after_a_commit_without_items() {
@@ -11,7 +11,7 @@ fn a_removed_output_file_is_detected_after_a_commit_without_items() {
     let opened = disk::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
     let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(folder.path()));
     let outputs = BTreeMap::new();
-    let locked = LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock };
+    let locked = LockedDirectory { log: opened.writer, files, outputs, lock: opened.lock.map(Arc::new) };
     let (mut outputs, _log) = OutputFiles::new(locked);
     outputs.begin(&["archive/1.warc".into()]).expect("created");
     let items = [Item::Line(b"{}\n".to_vec())];
@@ -59,11 +59,13 @@ fn visits_in_commits_count_until_these_are_durable() {
     assert_eq!((progress.sent_visits(), progress.sent_bytes()), (200, 2_000));
 }
 
-/// Files of a crawl in which a sync of the log waits until an output file was synced twice. If that takes a minute, the
-/// test fails.
+/// Files of a crawl that stop at certain calls.
 struct BarrierFiles {
     inner: disk::OsFiles,
-    barrier: Arc<SyncBarrier>,
+    /// If set, a sync of the log waits until an output file was synced twice. If that takes a minute, the test fails.
+    barrier: Option<Arc<SyncBarrier>>,
+    /// The creation of each file of an index waits here.
+    index_gate: Barrier,
 }
 
 /// How many times an output file was synced.
@@ -81,10 +83,8 @@ struct BarrierFile {
 
 impl BarrierFiles {
     fn wrap(&self, name: &str, file: io::Result<Box<dyn File>>) -> io::Result<Box<dyn File>> {
-        let (is_log, barrier) = (name.starts_with("log/"), Arc::clone(&self.barrier));
-        if !is_log && name != "pages.jsonl" {
-            return file;
-        }
+        let is_log = name.starts_with("log/");
+        let Some(barrier) = self.barrier.clone().filter(|_| is_log || name == "pages.jsonl") else { return file };
         file.map(|inner| -> Box<dyn File> { Box::new(BarrierFile { inner, is_log, barrier }) })
     }
 }
@@ -94,6 +94,9 @@ impl Files for BarrierFiles {
         self.wrap(name, self.inner.open(name))
     }
     fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        if name.starts_with("index/") {
+            self.index_gate.wait();
+        }
         self.wrap(name, self.inner.create(name))
     }
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -158,8 +161,11 @@ impl VisitConsumer for Lines {
 #[test]
 fn outputs_are_synced_while_the_log_of_the_previous_commit_is_synced() {
     let folder = tempfile::tempdir().expect("a folder");
-    let files = BarrierFiles { inner: disk::OsFiles::new(folder.path()), barrier: Arc::default() };
-    let files: Arc<dyn Files> = Arc::new(files);
+    let files: Arc<dyn Files> = Arc::new(BarrierFiles {
+        inner: disk::OsFiles::new(folder.path()),
+        barrier: Some(Arc::default()),
+        index_gate: Barrier::new(1),
+    });
     let mut opened = disk::open_in(Arc::clone(&files), &CrawlSettings::new()).expect("opens");
     let locked = LockedDirectory { log: opened.writer, files, outputs: BTreeMap::new(), lock: None };
     let (outputs, log) = OutputFiles::new(locked);
@@ -180,4 +186,38 @@ fn outputs_are_synced_while_the_log_of_the_previous_commit_is_synced() {
     assert_eq!(messages.iter().filter(|message| matches!(message, KeeperMessage::Durable(_))).count(), 3);
     let written = std::fs::read_to_string(folder.path().join("pages.jsonl")).expect("a file");
     assert_eq!(written, "{\"line\":1}\n{\"line\":2}\n{\"line\":3}\n");
+}
+
+#[test]
+fn the_directory_is_locked_until_the_compaction_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (inner, index_gate) = (disk::OsFiles::new(folder.path()), Barrier::new(2));
+    let files = Arc::new(BarrierFiles { inner, barrier: None, index_gate });
+    let shared: Arc<dyn Files> = Arc::clone(&files) as _;
+    let mut opened = disk::open_in(Arc::clone(&shared), &CrawlSettings::new()).expect("opens");
+    opened.frontier.set_max_file_size(1);
+    let lock = Some(Arc::new(Lock::take(&folder.path().join("lock")).expect("locks")));
+    let locked = LockedDirectory { log: opened.writer, files: shared, outputs: BTreeMap::new(), lock };
+    let target = OutputTarget { folder: Some(locked), ..OutputTarget::default() };
+    let (inbox, messages) = std::sync::mpsc::channel();
+    let mut commits = CommitQueue::new(target, Lines(Vec::new()), inbox, None);
+    for _ in 0..2 {
+        opened.frontier.keep_line(b"{}\n").expect("kept");
+        commits.send(&mut opened.frontier).expect("sent");
+        let Ok(KeeperMessage::Durable(batch)) = messages.recv() else { panic!("the commit is durable") };
+        commits.mark_durable(&batch, &mut opened.frontier).expect("marked");
+    }
+    // An index is written through two files, so the compaction waits for the second passage.
+    files.index_gate.wait();
+    commits.to_writer = None;
+    let WriterThread::Running(writer) = std::mem::replace(&mut commits.writer, WriterThread::Ended) else {
+        panic!("the writer runs");
+    };
+    writer.join().expect("no panic").expect("written");
+    let compaction = commits.compaction.take().expect("a compaction");
+    drop(commits);
+    assert!(disk::crawled_by(folder.path()).is_some(), "the compaction writes to the directory");
+    files.index_gate.wait();
+    compaction.join().expect("no panic").expect("indexed");
+    assert_eq!(disk::crawled_by(folder.path()), None);
 }

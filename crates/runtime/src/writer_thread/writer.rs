@@ -88,10 +88,10 @@ fn finish_commit<T: VisitConsumer>(
     Ok(())
 }
 
-/// The log of a crawl directory, whose lock is held until the last commit.
+/// The log of a crawl directory, and a share of the directory's lock.
 pub(super) struct CrawlLog {
     writer: LogWriter,
-    _lock: Option<Lock>,
+    _lock: Option<Arc<Lock>>,
 }
 
 /// The bytes of a commit for each output file.
