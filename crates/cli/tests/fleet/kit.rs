@@ -1,5 +1,6 @@
 //! The parts that the fleet tests share: a fleet of processes, and what the servers' logs must show.
 
+use std::borrow::BorrowMut;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -44,12 +45,30 @@ impl Fleet {
 
     /// Starts another process, which sends its number in its requests.
     pub fn spawn(&mut self, more: &[&str]) -> Child {
+        let command = self.next_command(more);
+        self.spawn_logged(command)
+    }
+
+    /// As `spawn`, in a mount name space of its own in which a command of the shell runs first.
+    pub fn spawn_after(&mut self, preparation: &str, more: &[&str]) -> Child {
+        let command = self.next_command(more);
+        let mut unshare = Command::new("unshare");
+        unshare.args(["-m", "/bin/sh", "-c", &format!("{preparation} && exec \"$0\" \"$@\"")]);
+        unshare.current_dir(self.folder.path()).arg(command.get_program()).args(command.get_args());
+        self.spawn_logged(unshare.stdin(Stdio::null()).envs(self.environment.iter().cloned()))
+    }
+
+    /// The command of another process, which sends its number in its requests.
+    fn next_command(&mut self, more: &[&str]) -> Command {
         self.started += 1;
-        let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.started))).expect("a file");
-        let name = format!("X-Process: {}", self.started);
         let mut command = self.command(more);
-        command.args(["--header", &name]).stdout(Stdio::null()).stderr(log);
-        command.spawn().expect("the command starts")
+        command.args(["--header", &format!("X-Process: {}", self.started)]);
+        command
+    }
+
+    fn spawn_logged(&self, mut command: impl BorrowMut<Command>) -> Child {
+        let log = std::fs::File::create(self.folder.path().join(format!("{}.log", self.started))).expect("a file");
+        command.borrow_mut().stdout(Stdio::null()).stderr(log).spawn().expect("the command starts")
     }
 
     /// The records as `export` reads them from the segments.

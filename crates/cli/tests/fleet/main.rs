@@ -425,3 +425,49 @@ fn tls_a_login_and_a_configuration_file_work() {
     let alone = run(&["crawl", "http://127.0.0.1/", "--name", "x"]);
     assert!(alone.0 == Some(2) && alone.1.contains("--frontier"), "{alone:?}");
 }
+
+#[test]
+#[ignore = "needs redis-server, mount"]
+fn a_process_whose_disk_is_full_ends_and_another_takes_its_hosts_over() {
+    let practice = GraphWeb::serve_with_headers(plan(9, 20, 20));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    std::fs::create_dir_all(fleet.folder.path().join("results/records")).expect("a folder");
+    let roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    // This process has a small file system in place of the folder of records.
+    let mut full = fleet.spawn_after("mount -t tmpfs -o size=4k none results/records", &roots);
+    assert!(practice.web.wait_requests(60, TIMEOUT));
+    let other = fleet.spawn(&[]);
+    assert_eq!(wait(&mut full).code(), Some(1), "{}", fleet.logs());
+    assert!(fleet.logs().contains("results cannot be written: No space left on device"), "{}", fleet.logs());
+    fleet.finish(vec![other]);
+    practice.check(&fleet.records());
+}
+
+#[test]
+#[ignore = "needs redis-server, mount"]
+fn a_merge_to_a_full_disk_leaves_no_directory_and_can_be_repeated() {
+    let practice = GraphWeb::serve_with_headers(plan(10, 10, 20));
+    let mut fleet = Fleet::new(RedisCluster::single());
+    let mut roots: Vec<&str> = practice.roots.iter().map(String::as_str).collect();
+    roots.push("--warc");
+    let process = fleet.spawn(&roots);
+    fleet.finish(vec![process]);
+    std::fs::create_dir(fleet.folder.path().join("disk")).expect("a folder");
+    // With more space each time: full in the log, then in the archive.
+    let script = "mount -t tmpfs -o size=16k none disk || exit 77; size=16; \
+        while ! \"$0\" merge results disk/m.crawl; do \
+            test ! -e disk/m.crawl || exit 78; size=$((size + 24)); mount -o remount,size=${size}k disk; \
+        done; \
+        \"$0\" export disk/m.crawl --format jsonl -o all.jsonl";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "/bin/sh", "-c", script, env!("CARGO_BIN_EXE_argiope")]);
+    let output = unshare.current_dir(fleet.folder.path()).output().expect("unshare runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {stderr}", output.status);
+    let errors: Vec<&str> = stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert!(errors.iter().all(|error| error.contains("No space left on device")), "{stderr}");
+    for words in ["disk/m.crawl.merging/log/", "archive/", "cannot be copied"] {
+        assert!(errors.iter().any(|error| error.contains(words)), "{words}: {stderr}");
+    }
+    practice.check(&records(&fleet.folder.path().join("all.jsonl")));
+}

@@ -73,8 +73,8 @@ pub struct FleetFrontier {
     totals: FleetTotals,
     /// Whether the end of the crawl was detected.
     is_over: bool,
-    /// Why this process has lost its lease, if so.
-    lease_lost: Option<String>,
+    /// Why this process has lost its lease or cannot store results, if so.
+    failure: Option<StoreError>,
 }
 
 /// The fields of a record that this frontier needs.
@@ -143,7 +143,7 @@ impl FleetFrontier {
             durable_marks: 0,
             totals: FleetTotals::default(),
             is_over: false,
-            lease_lost: None,
+            failure: None,
         }
     }
 
@@ -161,16 +161,21 @@ impl FleetFrontier {
         self.durable_marks
     }
 
-    /// Returns an error if this process has lost its lease.
+    /// Returns an error if this process has lost its lease, or cannot store results.
     fn check_lease(&self) -> Result<(), StoreError> {
-        if let Some(why) = &self.lease_lost {
-            return Err(StoreError::new(StoreErrorKind::LeaseLost, why.as_str()));
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
         }
         if self.shared.has_lease_ended() {
             let message = "the lease on this process's hosts has ended; what was not settled is crawled again";
             return Err(StoreError::new(StoreErrorKind::LeaseLost, message));
         }
         Ok(())
+    }
+
+    /// Keeps the first failure, which is the cause of further ones.
+    fn fail(&mut self, failure: StoreError) {
+        self.failure.get_or_insert(failure);
     }
 
     /// Whether the fingerprint is in the cache of recently put ones.
@@ -344,7 +349,8 @@ impl FleetFrontier {
                 self.is_over = true;
                 news.extend(limit);
             }
-            LeaseEvent::Lost(why) => self.lease_lost = Some(why),
+            LeaseEvent::Lost(why) => self.fail(StoreError::new(StoreErrorKind::LeaseLost, why)),
+            LeaseEvent::Failed(failure) => self.fail(failure),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
-use argiope_core::Time;
 use argiope_core::crawl::lease::Lease;
+use argiope_core::{StoreError, Time};
 
 use super::client::FleetClient;
 use super::crawl::FleetSettings;
@@ -53,7 +53,7 @@ pub struct FleetSession {
     /// The lease thread.
     leases: Option<JoinHandle<()>>,
     /// The settle thread.
-    settles: Option<JoinHandle<()>>,
+    settles: Option<JoinHandle<Result<(), StoreError>>>,
     /// The recall thread, in a recrawl.
     recalls: Option<JoinHandle<()>>,
 }
@@ -101,23 +101,23 @@ impl FleetSession {
         self.shared.set_waker(Box::new(waker));
     }
 
-    /// Settles finished links and releases all buckets, so that other processes can continue at once.
-    pub fn close(mut self) {
+    /// Settles finished links and releases all buckets, so that other processes can continue at once. Returns an error
+    /// if the last results could not be stored; other processes fetch their links again.
+    pub fn close(mut self) -> Result<(), StoreError> {
         self.shared.outgoing().close = true;
         self.shared.outgoing_changed.notify_all();
-        join(self.settles.take());
+        let settled = join(self.settles.take()).unwrap_or(Ok(()));
         self.shared.has_closed.store(true, Ordering::Release);
         self.shared.send_command(LeaseCommand::Close);
         join(self.leases.take());
         join(self.recalls.take());
+        settled
     }
 }
 
-fn join(thread: Option<JoinHandle<()>>) {
-    if let Some(thread) = thread {
-        // A panic is ignored: what the thread did not settle is crawled again.
-        let _ = thread.join();
-    }
+/// The result of a thread, if it ran to its end. A panic is ignored: what the thread did not settle is crawled again.
+fn join<T>(thread: Option<JoinHandle<T>>) -> Option<T> {
+    thread.and_then(|thread| thread.join().ok())
 }
 
 impl Drop for FleetSession {

@@ -11,11 +11,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use argiope_core::crawl::warc::WarcLocation;
+use argiope_core::{Remedy, StoreError, StoreErrorKind};
 
 use super::QueuedLink;
 use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest};
 use super::shared::{ArchivedExchange, LeaseCommand, LeaseEvent, Outgoing, SettledRecord, Shared};
 use crate::disk::graph_codec::{GraphEncoder, NewEdge};
+use crate::disk::is_full;
 use crate::segments::{SegmentGroup, SegmentStore};
 
 /// A segment is closed when it has this size.
@@ -89,15 +91,17 @@ impl SettleThread {
         }
     }
 
-    /// Runs the thread. An error ends it, and is reported as the loss of the lease.
-    pub fn run(mut self) {
-        if let Err(why) = self.work() {
-            self.shared.send_event(LeaseEvent::Lost(why));
+    /// Runs the thread. An error ends it, and is reported to the keeper.
+    pub fn run(mut self) -> Result<(), StoreError> {
+        let worked = self.work();
+        if let Err(error) = &worked {
+            self.shared.send_event(LeaseEvent::Failed(error.clone()));
         }
+        worked
     }
 
     /// The loop of the thread: takes outgoing work, puts links, marks requests, and closes segments that are due.
-    fn work(&mut self) -> Result<(), String> {
+    fn work(&mut self) -> Result<(), StoreError> {
         loop {
             let shared = Arc::clone(&self.shared);
             let mut outgoing = shared.outgoing();
@@ -145,7 +149,7 @@ impl SettleThread {
     }
 
     /// Puts links and waits until they are replicated, for as long as the lease lasts.
-    fn put(&mut self, batches: Vec<(u32, Vec<QueuedLink>)>) -> Result<(), String> {
+    fn put(&mut self, batches: Vec<(u32, Vec<QueuedLink>)>) -> Result<(), StoreError> {
         for batch in batches.chunks(BUCKETS_PER_PUT) {
             let results = self.retry(|client| client.put(batch))?;
             for ((bucket, _), result) in batch.iter().zip(results) {
@@ -158,7 +162,7 @@ impl SettleThread {
     }
 
     /// Marks links whose request is about to be sent, and notifies the keeper when the marks are replicated.
-    fn mark(&mut self, marks: Vec<(LeaseToken, QueuedLink)>) -> Result<(), String> {
+    fn mark(&mut self, marks: Vec<(LeaseToken, QueuedLink)>) -> Result<(), StoreError> {
         let count = marks.len() as u64;
         let mut by_token: HashMap<LeaseToken, Vec<QueuedLink>> = HashMap::new();
         for (token, link) in marks {
@@ -166,7 +170,7 @@ impl SettleThread {
         }
         for (token, links) in by_token {
             if !self.retry(|client| client.update_leased(token, &links))? {
-                return Err(format!("another process has taken over bucket {}", token.bucket));
+                return Err(lost(format!("another process has taken over bucket {}", token.bucket)));
             }
         }
         if count > 0 {
@@ -176,7 +180,7 @@ impl SettleThread {
     }
 
     /// Writes the records as one segment, and settles their links.
-    fn close_segment(&mut self) -> Result<(), String> {
+    fn close_segment(&mut self) -> Result<(), StoreError> {
         let records = std::mem::take(&mut self.records);
         (self.bytes, self.first_record_at) = (0, None);
         if records.is_empty() {
@@ -224,7 +228,7 @@ impl SettleThread {
         let replies = self.retry(|client| client.settle(&requests))?;
         for (request, reply) in requests.iter().zip(replies) {
             if let SettleReply::Refused(why) = reply {
-                return Err(format!("the store refused a settle of bucket {}: {why}", request.token.bucket));
+                return Err(lost(format!("the store refused a settle of bucket {}: {why}", request.token.bucket)));
             }
             self.sequences.insert(request.token, request.sequence);
             self.shared.settled_bytes.fetch_add(request.bytes, Ordering::AcqRel);
@@ -242,7 +246,7 @@ impl SettleThread {
 
     /// Writes the archived exchanges of these records as one archive file, and updates the records with their position
     /// in it.
-    fn archive(&mut self, name: &str, mut records: Vec<SettledRecord>) -> Result<Vec<SettledRecord>, String> {
+    fn archive(&mut self, name: &str, mut records: Vec<SettledRecord>) -> Result<Vec<SettledRecord>, StoreError> {
         let place = records.iter().find_map(|record| Some(&record.archive.as_ref()?.place));
         // All archived exchanges have the same file extension, such as `.warc.gz`.
         let Some(extension) = place.and_then(|place| place.file.find(".warc").map(|at| place.file[at..].to_owned()))
@@ -282,21 +286,22 @@ impl SettleThread {
     fn retry<T>(
         &mut self,
         mut call: impl FnMut(&mut FleetClient) -> Result<T, super::Unreachable>,
-    ) -> Result<T, String> {
+    ) -> Result<T, StoreError> {
         loop {
             match call(&mut self.client) {
                 Ok(result) => {
                     self.end_stall();
                     return Ok(result);
                 }
-                Err(fault) if fault.is_final => return Err(fault.message),
+                Err(fault) if fault.is_final => return Err(lost(fault.message)),
                 Err(fault) => self.stall(format!("the store does not take results ({})", fault.message))?,
             }
         }
     }
 
-    /// Writes results, and repeats that while it fails, for as long as the lease lasts.
-    fn retry_write(&mut self, write: impl Fn(&SegmentStore) -> io::Result<()>) -> Result<(), String> {
+    /// Writes results, and repeats that while it fails, for as long as the lease lasts. A full disk is an error at once:
+    /// the hosts of this process are for processes that can store results.
+    fn retry_write(&mut self, write: impl Fn(&SegmentStore) -> io::Result<()>) -> Result<(), StoreError> {
         loop {
             match write(&self.segments) {
                 Ok(()) => {
@@ -305,9 +310,13 @@ impl SettleThread {
                 }
                 Err(error) => {
                     let why = format!("{} cannot be written: {error}", self.segments);
+                    if is_full(&error) {
+                        let full = StoreError::new(StoreErrorKind::Full, why).with_source(error);
+                        return Err(full.with_remedy(Remedy::FreeSpace));
+                    }
                     // A file with this name and other content exists, so a retry cannot succeed.
                     if error.kind() == io::ErrorKind::AlreadyExists {
-                        return Err(why);
+                        return Err(lost(why));
                     }
                     self.stall(why)?;
                     std::thread::sleep(WRITE_RETRY_PAUSE);
@@ -318,7 +327,7 @@ impl SettleThread {
 
     /// Records that results cannot be stored, which stops the leasing of links. Notifies the user once. Returns an
     /// error when it is time to give up.
-    fn stall(&mut self, why: String) -> Result<(), String> {
+    fn stall(&mut self, why: String) -> Result<(), StoreError> {
         self.shared.set_stall(Some(why.clone()));
         if !std::mem::replace(&mut self.has_warned, true) {
             self.shared.notify_user(&format!("{why}: results are kept, and stored when that is possible again"));
@@ -331,7 +340,7 @@ impl SettleThread {
             self.closing_since.get_or_insert_with(Instant::now);
         }
         let has_timed_out = self.closing_since.is_some_and(|since| since.elapsed() >= MAX_CLOSE_TIME);
-        if has_timed_out || abandon || self.shared.has_lease_ended() { Err(why) } else { Ok(()) }
+        if has_timed_out || abandon || self.shared.has_lease_ended() { Err(lost(why)) } else { Ok(()) }
     }
 
     /// Ends a stall, and notifies the user.
@@ -341,6 +350,11 @@ impl SettleThread {
             self.shared.notify_user("results are stored again");
         }
     }
+}
+
+/// The error that ends the session of this process. What it has not settled is crawled again.
+fn lost(why: String) -> StoreError {
+    StoreError::new(StoreErrorKind::LeaseLost, why)
 }
 
 /// Replaces the archive position in a record. The search pattern can only match the field itself, because quotation

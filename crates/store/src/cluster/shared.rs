@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use argiope_core::crawl::lease::Lease;
 use argiope_core::crawl::schedule::frontier::FrontierNews;
 use argiope_core::crawl::warc::WarcLocation;
-use argiope_core::{LinkList, Time};
+use argiope_core::{LinkList, StoreError, Time};
 
 use super::client::{LeaseToken, TakenHost};
 use super::codec::QueuedLink;
@@ -153,6 +153,8 @@ pub enum LeaseEvent {
     Over(Option<FrontierNews>),
     /// The lease is lost, and why.
     Lost(String),
+    /// Results cannot be stored.
+    Failed(StoreError),
 }
 
 /// The totals of the fleet at the last survey.

@@ -7,9 +7,7 @@ use std::io;
 /// The error for a failed call to the file system. `doing` is the verb of the message, such as "write to".
 pub fn failed(files: &dyn Files, name: &str, doing: &str, error: io::Error) -> StoreError {
     let (kind, remedy) = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            (StoreErrorKind::Full, Remedy::FreeSpace)
-        }
+        _ if is_full(&error) => (StoreErrorKind::Full, Remedy::FreeSpace),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             (StoreErrorKind::File, Remedy::MakeWritable)
         }
@@ -17,6 +15,11 @@ pub fn failed(files: &dyn Files, name: &str, doing: &str, error: io::Error) -> S
     };
     let message = format!("cannot {doing} {}: {error}", files.describe(name));
     StoreError::new(kind, message).with_remedy(remedy).with_source(error)
+}
+
+/// Whether there is no space for what was to be written.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
 /// Like [`failed`], before a crawl was opened. The error has no remedy: its text would mention committed data, and

@@ -63,6 +63,7 @@ pub use directory::{
     start_over, start_over_in, truncate_output,
 };
 pub use fault::failed;
+pub(crate) use fault::is_full;
 pub use files::{File, Files};
 pub use frontier::{DiskFrontier, UnreachedLinks};
 pub use graph::{GraphRound, Inlinks, LinkGraph, Referrers};

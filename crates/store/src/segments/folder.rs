@@ -43,17 +43,16 @@ impl ResultFolder {
         let mut partial = path.clone().into_os_string();
         partial.push(format!(".{}.partial", std::process::id()));
         let partial = PathBuf::from(partial);
-        let mut file = File::create(&partial)?;
-        file.write_all(content)?;
-        file.sync_all()?;
         // Unlike a rename, a hard link fails if the file exists.
-        let linked = fs::hard_link(&partial, &path);
-        fs::remove_file(&partial)?;
+        let linked = write_durably(&partial, content).and_then(|()| fs::hard_link(&partial, &path));
+        // Also after a failure: the partial file would take space on a disk that may be full.
+        let removed = fs::remove_file(&partial);
         let is_new = match linked {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
+        removed?;
         File::open(folder)?.sync_all()?;
         Ok(is_new)
     }
@@ -114,6 +113,12 @@ impl ResultFolder {
         }
         Ok(names)
     }
+}
+
+fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 #[cfg(test)]

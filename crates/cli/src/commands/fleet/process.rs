@@ -298,10 +298,10 @@ impl Participant<'_> {
         let settings = CommandSettings { messages, ..(*shared).clone() };
         let ended = local_crawl::crawl(&settings, rules, clock, parts);
         Ok(match ended {
-            Ok(code) => {
-                session.close();
-                SessionEnd::Exit(code)
-            }
+            Ok(code) => match session.close() {
+                Err(error) if error.kind == StoreErrorKind::Full => SessionEnd::Failed(error.into()),
+                _ => SessionEnd::Exit(code),
+            },
             Err(error) if error.as_store().is_some_and(|error| error.kind == StoreErrorKind::LeaseLost) => {
                 SessionEnd::LeaseLost(error)
             }
