@@ -26,11 +26,15 @@ pub(super) struct ReferenceSpool {
 impl ReferenceSpool {
     /// Creates an unnamed file, which is deleted when the process ends.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { file: BufWriter::new(tempfile::tempfile()?) })
+        Ok(Self { file: BufWriter::new(tempfile::tempfile().map_err(in_folder)?) })
     }
 
     /// Appends a reference.
     pub fn add(&mut self, reference: &SpooledReference) -> io::Result<()> {
+        self.write(reference).map_err(in_folder)
+    }
+
+    fn write(&mut self, reference: &SpooledReference) -> io::Result<()> {
         let SpooledReference { page, target, line, column, text } = reference;
         let text = text.as_bytes();
         for number in [*page, *target, *line, *column, u32::try_from(text.len()).unwrap_or(0)] {
@@ -41,7 +45,7 @@ impl ReferenceSpool {
 
     /// Calls `each` with every reference, in the order in which they were added.
     pub fn read(self, mut each: impl FnMut(SpooledReference)) -> io::Result<()> {
-        let mut file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let mut file = self.file.into_inner().map_err(|error| in_folder(error.into_error()))?;
         let length = file.stream_position()?;
         file.seek(SeekFrom::Start(0))?;
         let mut file = BufReader::new(file.take(length));
@@ -62,6 +66,12 @@ impl ReferenceSpool {
             each(SpooledReference { page, target, line, column, text });
         }
     }
+}
+
+/// Names the folder of the file, which has no name.
+fn in_folder(error: io::Error) -> io::Error {
+    let folder = std::env::temp_dir();
+    io::Error::new(error.kind(), format!("a temporary file in {} (see TMPDIR): {error}", folder.display()))
 }
 
 #[cfg(test)]

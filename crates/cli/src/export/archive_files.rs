@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use argiope_core::{StoreError, StoreErrorKind};
 use argiope_store::segments::{SegmentStore, is_object_storage, redacted_place};
 
+use super::temporary::TemporaryFile;
 use crate::records::ReadError;
 
 /// Minimum number of bytes that one request to object storage reads. Records are often read in the order in which they
@@ -55,10 +56,10 @@ impl ArchiveFiles {
         let opened = match &self.objects {
             None => open_inside(&self.location, file),
             Some(objects) => objects.archive(file).and_then(|content| {
-                let mut copy = tempfile::tempfile()?;
+                let mut copy = TemporaryFile::create()?;
                 copy.write_all(&content)?;
-                copy.rewind()?;
-                Ok(copy)
+                copy.0.rewind()?;
+                Ok(copy.0)
             }),
         };
         Ok(opened.map_err(|error| self.read_error(file, &error))?)

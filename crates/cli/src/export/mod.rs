@@ -20,11 +20,12 @@ mod site;
 mod sitemap;
 pub mod sorted;
 mod surt;
+mod temporary;
 mod texts;
 mod wacz;
 mod zip;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use argiope_content::Extraction;
@@ -91,6 +92,11 @@ pub fn parquet(
 ) -> Result<(), ReadError> {
     let why = "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
     Err(ReadError::Usage(why.to_owned()))
+}
+
+/// The error of writing one file of an export that has several, with the name of that file.
+fn of_file(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Removes characters that control a terminal, except line feeds and tabs.

@@ -29,6 +29,7 @@ use argiope_runtime::atomic_file::AtomicFile;
 use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
 use super::file_types::{FileForm, FileType};
+use super::of_file;
 use crate::records::{self, ReadError};
 
 /// The file that lists URLs and files. Its presence shows that the folder was written by an export. It is empty until the
@@ -97,14 +98,15 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
         let body = rewrite(&page, file_type.form, &map, file, &mut missing);
         let path = folder.join(file.as_ref());
         create_folders(folder, file)?;
-        AtomicFile::write(&path, body)?;
+        AtomicFile::write(&path, body).map_err(|error| of_file(&path, error))?;
         let line = serde_json::json!({"url": record.url, "file": file, "content_type": record.content_type});
         writeln!(list, "{line}")?;
         files += 1;
         progress.show(files, map.files.len() as u64);
         Ok(())
     })?;
-    AtomicFile::write(&folder.join("index.html"), start_page(&map))?;
+    let index = folder.join("index.html");
+    AtomicFile::write(&index, start_page(&map)).map_err(|error| of_file(&index, error))?;
     list.into_inner().map_err(io::IntoInnerError::into_error)?.rename_into_place()?;
     progress.end();
     Ok(SiteExportCount { files, missing: missing.len() as u64 })

@@ -8,6 +8,8 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 
+use super::temporary::TemporaryFile;
+
 /// Size of the sort buffer.
 const MEMORY_LIMIT: usize = 32 << 20;
 /// Estimated memory that the allocator needs per line.
@@ -47,12 +49,12 @@ impl Sorted {
     /// Writes the buffered lines to a sorted file.
     fn spill(&mut self) -> io::Result<()> {
         self.lines.sort_unstable();
-        let mut run = BufWriter::new(tempfile::tempfile()?);
+        let mut run = BufWriter::new(TemporaryFile::create()?);
         for line in self.lines.drain(..) {
             run.write_all(&line)?;
             run.write_all(b"\n")?;
         }
-        self.runs.push(run.into_inner().map_err(|error| error.into_error())?);
+        self.runs.push(run.into_inner().map_err(|error| error.into_error())?.0);
         self.bytes = 0;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The main text of pages: as JSON Lines, or one file per page.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 
 use argiope_content::{Article, Document, MainText, ParseLimits, TEXT_CUT, TextFormat};
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
+use super::of_file;
 use super::site::create_folders;
 use crate::records::{self, ReadError, StoredRecord};
 
@@ -82,8 +83,7 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
         let name = names.assign(&page.url, extension);
         create_folders(folder, &name.to_string_lossy())?;
         let path = folder.join(name);
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        AtomicFile::write_output(&path, content).map_err(named)?;
+        AtomicFile::write_output(&path, content).map_err(|error| of_file(&path, error))?;
         count += 1;
         Ok(())
     })?;

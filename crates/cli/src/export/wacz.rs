@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::archive_files::ArchiveFiles;
 use super::archived::{self, ArchivedPages};
+use super::temporary::TemporaryFile;
 use super::zip::{EntryDigest, ZipWriter};
 use crate::records::{self, ReadError};
 
@@ -56,10 +57,10 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
             }
         }
     }
-    let mut index = BufWriter::new(tempfile::tempfile()?);
+    let mut index = BufWriter::new(TemporaryFile::create()?);
     super::cdxj::cdxj_of_copy(directory, &mut index, |old| moved.get(&(old.file.clone(), old.offset)).cloned())?;
     let (mut pages, started) = pages(directory)?;
-    let mut index = index.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let TemporaryFile(mut index) = index.into_inner().map_err(io::IntoInnerError::into_error)?;
     add(&mut zip, "indexes/index.cdx", &mut index, u64::MAX)?;
     add(&mut zip, "pages/pages.jsonl", &mut pages, u64::MAX)?;
     let package = json!({
@@ -85,7 +86,7 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
 /// location of each record, by its offset in the original. `name` is the name of the file in these locations.
 fn recompressed(archive: impl Read, name: &str) -> io::Result<(File, HashMap<u64, WarcLocation>)> {
     let mut archive = CountingReader { inner: BufReader::new(archive), count: 0 };
-    let mut out = BufWriter::new(tempfile::tempfile()?);
+    let mut out = BufWriter::new(TemporaryFile::create()?);
     let (mut locations, mut end) = (HashMap::new(), 0);
     loop {
         let start = archive.count;
@@ -109,7 +110,7 @@ fn recompressed(archive: impl Read, name: &str) -> io::Result<(File, HashMap<u64
         end += length;
         out.write_all(&member)?;
     }
-    Ok((out.into_inner().map_err(io::IntoInnerError::into_error)?, locations))
+    Ok((out.into_inner().map_err(io::IntoInnerError::into_error)?.0, locations))
 }
 
 /// Counts the bytes that are consumed from a reader.
@@ -157,7 +158,7 @@ fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
 
 /// The list of pages as JSON Lines, and the time of the earliest request.
 fn pages(directory: &Path) -> Result<(File, String), ReadError> {
-    let mut out = BufWriter::new(tempfile::tempfile()?);
+    let mut out = BufWriter::new(TemporaryFile::create()?);
     writeln!(out, "{}", json!({"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}))?;
     let mut earliest: Option<String> = None;
     let mut number = 0_u64;
@@ -182,6 +183,6 @@ fn pages(directory: &Path) -> Result<(File, String), ReadError> {
         line.push(b'\n');
         Ok(out.write_all(&line)?)
     })?;
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let TemporaryFile(file) = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     Ok((file, earliest.unwrap_or_else(|| UNKNOWN_TIME.to_owned())))
 }
