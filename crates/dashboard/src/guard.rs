@@ -21,7 +21,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use sha2::{Digest as _, Sha256};
 
 use crate::api::{App, MAX_BODY, problem};
-use crate::places::Place;
+use crate::places::HeldPlace;
 
 /// The session cookie of a browser that has logged in with the token.
 const COOKIE: &str = "argiope_session";
@@ -150,7 +150,7 @@ pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -
             refused
         }
     } else {
-        if let Some(place) = request.extensions().get::<Arc<Place>>().filter(|_| !is_public) {
+        if let Some(place) = request.extensions().get::<Arc<HeldPlace>>().filter(|_| !is_public) {
             place.admit();
         }
         match with_body(request).await {

@@ -47,14 +47,14 @@ impl Taken {
 pub struct Places(Arc<Mutex<Taken>>);
 
 /// The place of one connection. It is free again when this value is dropped.
-pub struct Place {
+pub struct HeldPlace {
     places: Places,
     id: u64,
 }
 
 impl Places {
     /// Gives a new connection a place, if necessary that of an older stranger.
-    pub fn enter(&self, address: IpAddr) -> Place {
+    pub fn enter(&self, address: IpAddr) -> HeldPlace {
         let mut taken = self.taken();
         let from_there = taken.strangers.iter().filter(|stranger| stranger.address == address).count();
         if from_there >= MAX_STRANGERS_PER_ADDRESS {
@@ -66,7 +66,7 @@ impl Places {
         taken.last_id += 1;
         let id = taken.last_id;
         taken.strangers.push_back(Stranger { id, address, connection: None });
-        Place { places: self.clone(), id }
+        HeldPlace { places: self.clone(), id }
     }
 
     /// Registers how to end the connection at the place with this number, which may have ended already.
@@ -81,7 +81,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl HeldPlace {
     /// The number of the place.
     pub fn id(&self) -> u64 {
         self.id
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HeldPlace {
     fn drop(&mut self) {
         let mut taken = self.places.taken();
         taken.strangers.retain(|stranger| stranger.id != self.id);
