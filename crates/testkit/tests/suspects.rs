@@ -1,0 +1,91 @@
+//! The keeper and the file of marks: a suspect of an earlier run waits to be alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argiope_core::base::job::Job;
+use argiope_core::base::link::Link;
+use argiope_core::base::time::WallClock;
+use argiope_core::crawl::marks::{MarkStore, MarkedPage};
+use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
+use argiope_core::crawl::schedule::keeper::{End, Keeper, Order};
+use argiope_core::crawl::visit::Visit;
+use argiope_core::{Frontier, LaneId, Outcome, Time, Url};
+use argiope_store::MemoryFrontier;
+use argiope_store::disk::MarkFile;
+
+const FINGERPRINT_KEY: u64 = 1;
+const SUSPECT: &str = "http://h.example/suspect";
+const ROOTS: [&str; 3] = ["http://h.example/first", SUSPECT, "http://h.example/last"];
+
+/// A crawl in memory that finds the suspect only later, because its frontier is new.
+fn keeper() -> Keeper<MemoryFrontier> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || MarkFile::open(folder.path(), FINGERPRINT_KEY).expect("a file");
+    let suspect = Link::root(Url::parse(SUSPECT).expect("a URL"), 0);
+    let page = MarkedPage { fingerprint: suspect.fingerprint(FINGERPRINT_KEY), lane: LaneId(7) };
+    // The run ends before the mark is removed.
+    open().begin(page).expect("a place");
+    let config = Config {
+        roots: ROOTS.map(str::to_owned).to_vec(),
+        robots: RobotsPolicy::Ignore,
+        no_sitemap: true,
+        allow_private: true,
+        per_host: Some(4),
+        pace: Pace::Full,
+        ..Config::default()
+    };
+    let rules = config.compile(FINGERPRINT_KEY).expect("the settings are valid").with_marks(Arc::new(open()));
+    let mut keeper = Keeper::new(MemoryFrontier::new(FINGERPRINT_KEY), Arc::new(rules), WallClock { start: 0 });
+    keeper.begin(Time::ZERO).expect("the crawl begins");
+    keeper
+}
+
+/// The jobs that are handed out now, and why the crawl ended.
+fn jobs(keeper: &mut Keeper<MemoryFrontier>) -> (Vec<Job>, Option<End>) {
+    let mut jobs = Vec::new();
+    loop {
+        match keeper.next(Time::ZERO).expect("the frontier works") {
+            Order::Resolve(lane, _) => {
+                keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), Time::ZERO);
+            }
+            Order::Fetch(job) => jobs.push(job),
+            Order::Wait(_) => return (jobs, None),
+            Order::Done(end) => return (jobs, Some(end)),
+        }
+    }
+}
+
+/// Ends the only job; returns its path.
+fn finish(keeper: &mut Keeper<MemoryFrontier>, mut jobs: Vec<Job>) -> String {
+    let job = jobs.pop().expect("a job");
+    assert!(jobs.is_empty(), "one job at a time");
+    let path = job.link.url.path().to_owned();
+    keeper.finished(Box::new(Visit::requested(job, Outcome::Ok, Time::ZERO)), Time::ZERO).expect("the frontier works");
+    path
+}
+
+#[test]
+fn a_suspect_waits_for_the_end_of_other_requests_and_delays_the_next_ones() {
+    let mut keeper = keeper();
+    for expected in ["/first", "/suspect", "/last"] {
+        let (handed_out, end) = jobs(&mut keeper);
+        assert_eq!(end, None);
+        assert_eq!(finish(&mut keeper, handed_out), expected);
+    }
+    assert_eq!(jobs(&mut keeper).1, Some(End::Finished));
+}
+
+#[test]
+fn a_crawl_that_stops_while_a_suspect_waits_ends_and_leaves_it_queued() {
+    let mut keeper = keeper();
+    let (handed_out, end) = jobs(&mut keeper);
+    assert_eq!((handed_out.len(), end), (1, None), "the suspect waits for the end of the first request");
+    keeper.stop(End::Interrupted);
+    assert_eq!(jobs(&mut keeper).1, None, "the first request is in flight");
+    finish(&mut keeper, handed_out);
+    let (handed_out, end) = jobs(&mut keeper);
+    assert_eq!((handed_out.len(), end), (0, Some(End::Interrupted)));
+    let counts = keeper.frontier().counts();
+    assert_eq!((counts.settled, counts.queued, counts.leased), (1, 2, 0), "the suspect is queued again");
+}
