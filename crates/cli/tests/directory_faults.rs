@@ -53,23 +53,6 @@ fn a_full_disk_stops_the_crawl_and_it_resumes_with_more_space() {
     practice.check(&fixture.records());
 }
 
-/// With so many roots and so little memory, the first commit is already too large for the memory. The files that are spilled
-/// are smaller than `crawl.json`.
-#[test]
-fn a_full_disk_before_the_first_commit_leaves_nothing_that_is_refused() {
-    let practice = GraphWeb::serve(GraphPlan { pages: 1_500, latency_us: (0, 1_000), ..GraphPlan::default() });
-    let roots: Vec<String> = practice.expected.keys().cloned().collect();
-    let fixture = CrawlFixture::new(&roots, &["-q", "--max-memory", "32K"]);
-    let output = run_with_limits(&fixture, "trap '' XFSZ; ulimit -f 60");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && stderr.contains("crawl.json"), "{}: {stderr}", output.status);
-    assert!(!fixture.path("d.crawl/crawl.json").exists());
-    fixture.succeed(&[]);
-    practice.check(&fixture.records());
-    let spilled = fs::read_dir(fixture.path("d.crawl/spill")).expect("a folder").count();
-    assert!(spilled > 0, "this crawl needs more memory than it has");
-}
-
 #[test]
 fn a_full_standard_output_stops_the_crawl_and_no_page_is_lost() {
     let practice = practice();

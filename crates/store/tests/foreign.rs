@@ -2,9 +2,10 @@
 //! through.
 
 use argiope_core::{Frontier, Link, StoreError, StoreErrorKind, Url};
-use argiope_store::disk::{CrawlSettings, OpenedDirectory, history, open, remove, start_over};
+use argiope_store::disk::{CommitBatch, CrawlSettings, OpenedDirectory, history, open, remove, start_over};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -53,6 +54,32 @@ fn leftovers_of_an_interrupted_start_are_taken_over() {
     fs::write(folder.path().join("crawl.json.new"), "{\n  \"form").expect("written");
     make_crawl(folder.path());
     assert!(open_directory(folder.path()).expect("opens").resumed);
+}
+
+/// Puts many links, as a list of roots does, and seals them in a commit.
+fn commit_links(opened: &mut OpenedDirectory, numbers: Range<u32>) -> CommitBatch {
+    let url = |number| Url::parse(&format!("https://h.example/{number}")).expect("a URL");
+    opened.frontier.put(numbers.map(|number| Link::root(url(number), 5)).collect()).expect("put");
+    opened.frontier.commit(&[]).expect("commits").expect("a batch")
+}
+
+/// The second commit is sealed while the first one is being written. Then the process is killed.
+#[test]
+fn nothing_is_spilled_before_the_first_commit_is_durable() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open_small = || open(folder.path(), &CrawlSettings::new(), 16 << 10).expect("it is not refused");
+    let spilled = || fs::read_dir(folder.path().join("spill")).map_or(0, Iterator::count);
+    let mut killed = open_small();
+    commit_links(&mut killed, 0..2_000);
+    commit_links(&mut killed, 2_000..4_000);
+    drop(killed);
+    assert_eq!(spilled(), 0);
+    let mut opened = open_small();
+    let first = commit_links(&mut opened, 0..2_000);
+    opened.writer.write(&first).expect("writes");
+    opened.frontier.acknowledge(&first).expect("acknowledges");
+    commit_links(&mut opened, 2_000..4_000);
+    assert!(spilled() > 0, "so many links need more memory");
 }
 
 #[test]
