@@ -401,6 +401,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_flag_in_the_limits_of_a_check_exists() {
+        let command = command();
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md")).unwrap();
+        let section = page.split_once("\n## A check of links\n").unwrap().1.split("\n## ").next().unwrap();
+        let check = command.find_subcommand("check").unwrap();
+        let flags: Vec<&str> = check.get_arguments().filter_map(clap::Arg::get_long).collect();
+        for flag in section.split('`').filter_map(|word| word.strip_prefix("--")) {
+            assert!(flags.contains(&flag), "--{flag} is not a flag of check");
+        }
+    }
+
     /// Every long flag of `crawl` is a key of the configuration file, and every key is a flag.
     #[test]
     fn flags_and_configuration_keys_match() {
