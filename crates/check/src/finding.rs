@@ -114,6 +114,15 @@ impl Fault {
     }
 }
 
+/// The verdict on one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TargetVerdict {
+    Good,
+    Faulty(Fault),
+    /// A limit was reached before it could be judged.
+    OverLimits,
+}
+
 /// A place where a target is referenced.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Occurrence {

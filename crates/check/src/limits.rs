@@ -7,7 +7,6 @@ use argiope_core::page::page_budget::{PageBudget, VISIT};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::options::CheckLimits;
-use crate::remote::RemoteTarget;
 
 /// Memory of a target beside the bytes of its URL, which is stored twice.
 const TARGET_BYTES: u64 = 160;
@@ -69,54 +68,51 @@ impl TargetMemory {
     }
 }
 
-/// The external targets that are requested, and those for which there is no budget.
-#[derive(Debug, Default)]
-pub(crate) struct Selection {
-    pub targets: Vec<RemoteTarget>,
-    pub left_out: HashSet<RemoteTarget>,
-    pub notes: Vec<String>,
+/// How many distinct external URLs of each host, and of all, a check requests. Targets of redirects count too.
+#[derive(Debug)]
+pub(crate) struct RequestLimits {
+    limits: CheckLimits,
+    /// Whether a URL may be requested, by its hash. Holds every external URL that was counted.
+    counted: HashMap<u64, bool>,
+    hosts: HashMap<String, HostCount>,
+    run: HostCount,
 }
 
-/// Selects from sorted targets those within the limits. `is_external`: the limits apply to this URL.
-pub(crate) fn select(
-    targets: Vec<RemoteTarget>,
-    limits: &CheckLimits,
-    is_external: impl Fn(&str) -> bool,
-) -> Selection {
-    let mut selection = Selection::default();
-    let mut hosts: HashMap<String, HostCount> = HashMap::new();
-    let mut run = HostCount::default();
-    // The last URL, and whether it is requested: the fragments of a URL follow each other.
-    let mut last: Option<(String, bool)> = None;
-    for target in targets {
-        let is_selected = match &last {
-            Some((url, is_selected)) if *url == target.url => *is_selected,
-            _ if !is_external(&target.url) => true,
-            _ => {
-                let host = Url::parse(&target.url).map(|url| url.host().to_owned()).unwrap_or_default();
-                let has_room = run.requested < limits.external_urls;
-                let host = hosts.entry(host).or_default();
-                let is_selected = has_room && host.add(limits.host_urls);
-                if has_room {
-                    run.requested += usize::from(is_selected)
-                } else {
-                    run.left_out += 1
-                }
-                is_selected
-            }
-        };
-        if last.as_ref().is_none_or(|(url, _)| *url != target.url) {
-            last = Some((target.url.clone(), is_selected));
+impl RequestLimits {
+    pub fn new(limits: CheckLimits) -> Self {
+        Self { limits, counted: HashMap::new(), hosts: HashMap::new(), run: HostCount::default() }
+    }
+
+    /// Whether this URL may be requested. A URL is counted once.
+    pub fn may_request(&mut self, url: &str) -> bool {
+        let hash = xxh3_64(url.as_bytes());
+        if let Some(known) = self.counted.get(&hash) {
+            return *known;
         }
-        match is_selected {
-            true => selection.targets.push(target),
-            false => {
-                selection.left_out.insert(target);
-            }
+        let has_room = self.run.requested < self.limits.external_urls;
+        let is_within = has_room && self.hosts.entry(host_of(url)).or_default().add(self.limits.host_urls);
+        self.run.requested += usize::from(is_within);
+        self.run.left_out += usize::from(!has_room);
+        self.counted.insert(hash, is_within);
+        is_within
+    }
+
+    /// Counts a URL that was requested because another one redirects to it.
+    pub fn count(&mut self, url: &str) {
+        if self.counted.insert(xxh3_64(url.as_bytes()), true).is_none() {
+            self.hosts.entry(host_of(url)).or_default().requested += 1;
+            self.run.requested += 1;
         }
     }
-    selection.notes = notes(hosts, &run, limits);
-    selection
+
+    /// What the user reads about URLs over the limits.
+    pub fn notes(self) -> Vec<String> {
+        notes(self.hosts, &self.run, &self.limits)
+    }
+}
+
+fn host_of(url: &str) -> String {
+    Url::parse(url).map(|url| url.host().to_owned()).unwrap_or_default()
 }
 
 /// The URLs of one host, or of all.
@@ -162,39 +158,52 @@ fn notes(hosts: HashMap<String, HostCount>, run: &HostCount, limits: &CheckLimit
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text_fragment::{MAX_DIRECTIVES, MAX_FRAGMENT_TEXT, MAX_SEARCHED};
 
     fn limits() -> CheckLimits {
         CheckLimits { page_urls: 2, host_urls: 2, external_urls: 4, memory: 1000 }
     }
 
-    fn target(url: &str, fragment: Option<&str>) -> RemoteTarget {
-        RemoteTarget { url: url.to_owned(), fragment: fragment.map(str::to_owned) }
+    #[test]
+    fn the_urls_of_a_host_and_of_the_run_are_limited_and_a_url_counts_once() {
+        let mut requests = RequestLimits::new(limits());
+        let mut may = |url: &str| requests.may_request(&format!("https://{url}"));
+        assert_eq!(["a/0", "a/0", "a/1", "a/2", "a/1"].map(&mut may), [true, true, true, false, true]);
+        assert_eq!(["b/0", "c/0", "c/1", "d/0"].map(&mut may), [true, true, false, false]);
+        assert_eq!(
+            requests.notes(),
+            [
+                "a: 1 of its URLs were not requested (--max-external-per-host 2)",
+                "2 external URLs were not requested (--max-external 4)",
+            ]
+        );
     }
 
     #[test]
-    fn the_urls_of_a_host_and_of_the_run_are_limited_and_fragments_do_not_count() {
-        let mut targets: Vec<RemoteTarget> = ["a", "b", "c", "d"]
-            .iter()
-            .flat_map(|host| (0..3).map(move |page| target(&format!("https://{host}.example/{page}"), None)))
-            .collect();
-        targets.push(target("https://a.example/0", Some("x")));
-        targets.push(target("https://own.example/1", None));
-        targets.sort_unstable();
-        let selection = select(targets, &limits(), |url| !url.contains("own"));
-        let urls: Vec<&str> = selection.targets.iter().map(|target| target.url.as_str()).collect();
-        let first = ["https://a.example/0", "https://a.example/0", "https://a.example/1"];
-        assert_eq!(
-            urls,
-            [&first[..], &["https://b.example/0", "https://b.example/1", "https://own.example/1"]].concat()
-        );
-        assert_eq!(selection.left_out.len(), 8);
-        assert_eq!(
-            selection.notes,
-            [
-                "a.example: 1 of its URLs were not requested (--max-external-per-host 2)",
-                "7 external URLs were not requested (--max-external 4)",
-            ]
-        );
+    fn the_targets_of_redirects_count_for_their_host() {
+        let mut requests = RequestLimits::new(limits());
+        for url in ["https://v/1", "https://v/1", "https://v/2"] {
+            requests.count(url);
+        }
+        assert!(requests.may_request("https://v/1") && !requests.may_request("https://v/3"));
+        assert!(requests.may_request("https://w/1"));
+    }
+
+    #[test]
+    fn the_documented_limits_are_those_of_the_code() {
+        let page = include_str!("../../../docs/limits.md");
+        let (_, section) = page.split_once("\n## A check of links\n").expect("the section");
+        let limits = CheckLimits::default();
+        let count = |count: usize| format!("{},{:03}", count / 1000, count % 1000);
+        for (name, value) in [
+            ("distinct URLs of one page that are requested", count(limits.page_urls)),
+            ("distinct URLs of one external host", count(limits.host_urls)),
+            ("distinct external URLs of a run", count(limits.external_urls)),
+            ("text that is searched for text fragments", format!("{} MiB for each page", MAX_SEARCHED >> 20)),
+            ("a text fragment", format!("{MAX_FRAGMENT_TEXT} bytes, {MAX_DIRECTIVES} directives")),
+        ] {
+            assert!(section.contains(&format!("| {name} | {value} |")), "{name}: {value}");
+        }
     }
 
     #[test]

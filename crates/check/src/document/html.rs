@@ -395,7 +395,7 @@ impl<A: AnchorCollector> TokenHandler for HtmlReader<'_, '_, A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{LineCounter, link_text};
+    use crate::document::LineCounter;
 
     fn references_and_anchors(text: &str) -> (Vec<String>, Vec<String>) {
         let mut anchors: Vec<String> = Vec::new();
@@ -442,14 +442,15 @@ mod tests {
         let found = read(text, false, &mut Vec::new(), &PageBudget::unlimited());
         let reference = found.references.first().expect("a link");
         assert_eq!(LineCounter::new(text).at(reference.offset), (1, 25));
-        assert_eq!(link_text(text, &reference.text), "one two three");
+        assert_eq!(LineCounter::new(text).link_text(&reference.text), "one two three");
     }
 
     #[test]
     fn the_texts_of_links_do_not_overlap() {
         let text = "<a href=x>one <a href=y><b>two</b></a> three <svg><a href=z>four</svg>";
         let found = read(text, false, &mut Vec::new(), &PageBudget::unlimited());
-        let texts: Vec<String> = found.references.iter().map(|reference| link_text(text, &reference.text)).collect();
+        let texts: Vec<String> =
+            found.references.iter().map(|reference| LineCounter::new(text).link_text(&reference.text)).collect();
         assert_eq!(texts, ["one", "two", "four"]);
         let unclosed = "<a href=x>".repeat(1000);
         let found = read(&unclosed, false, &mut Vec::new(), &PageBudget::unlimited());
@@ -474,7 +475,8 @@ mod tests {
     fn character_references_in_the_alternative_text_of_areas_and_images_are_decoded() {
         let text = "<map><area href=x alt='A &amp; B &eacute;'></map><img src=y alt='A &amp; B &eacute;'>";
         let found = read(text, false, &mut Vec::new(), &PageBudget::unlimited());
-        let texts: Vec<String> = found.references.iter().map(|reference| link_text(text, &reference.text)).collect();
+        let texts: Vec<String> =
+            found.references.iter().map(|reference| LineCounter::new(text).link_text(&reference.text)).collect();
         assert_eq!(texts, ["A & B é", "A & B é"]);
     }
 }

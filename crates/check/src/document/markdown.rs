@@ -224,7 +224,7 @@ impl Slugs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{LineCounter, link_text};
+    use crate::document::LineCounter;
 
     #[test]
     fn links_images_references_and_html_are_found() {
@@ -238,7 +238,7 @@ mod tests {
             .iter()
             .map(|reference| {
                 let (line, _) = LineCounter::new(text).at(reference.offset);
-                (reference.href.to_string(), link_text(text, &reference.text), line)
+                (reference.href.to_string(), LineCounter::new(text).link_text(&reference.text), line)
             })
             .collect();
         let expected = [

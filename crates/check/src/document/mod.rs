@@ -17,7 +17,7 @@ use argiope_core::page::page_budget::PageBudget;
 use encoding_rs::Encoding;
 
 use crate::anchors::AnchorCollector;
-pub(crate) use position::{LineCounter, link_text};
+pub(crate) use position::LineCounter;
 pub(crate) use text::page_text;
 
 /// The bytes that mark a file as UTF-8.
@@ -177,8 +177,12 @@ mod tests {
         let document = read_within(text, kind, &mut Vec::new(), &budget);
         assert!(!document.is_cut, "{}", text.get(..40).unwrap_or(text));
         assert!(document.references.is_sorted_by_key(|reference| reference.offset), "positions take one pass");
-        let shown: usize = document.references.iter().map(|reference| link_text(text, &reference.text).len()).sum();
-        budget.steps() + shown as u64
+        let mut lines = LineCounter::new(text);
+        for reference in &document.references {
+            lines.at(reference.offset);
+            lines.link_text(&reference.text);
+        }
+        budget.steps() + lines.steps()
     }
 
     #[test]

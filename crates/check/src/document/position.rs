@@ -12,11 +12,13 @@ const MAX_CHARACTER_BYTES: usize = 4;
 /// The text of a link is searched for in at most this many bytes after the name in its start tag.
 const MAX_SEARCH: usize = 4096;
 
-/// Computes lines and columns, both counted from 1. Columns count characters.
+/// Computes lines and columns, both counted from 1, and the texts of links. Columns count characters.
 ///
 /// Each call continues where the previous one ended, so that the positions of all links of a page take linear time.
 pub(crate) struct LineCounter<'a> {
     text: &'a str,
+    /// The bytes that were read for positions and texts.
+    steps: u64,
     /// The offset of `line` and `column`.
     offset: usize,
     line: u32,
@@ -25,20 +27,22 @@ pub(crate) struct LineCounter<'a> {
 
 impl<'a> LineCounter<'a> {
     pub fn new(text: &'a str) -> Self {
-        Self { text, offset: 0, line: 1, column: 1 }
+        Self { text, steps: 0, offset: 0, line: 1, column: 1 }
     }
 
-    /// The whole text.
-    pub fn text(&self) -> &'a str {
-        self.text
+    /// The bytes that were read so far, some of them several times.
+    #[cfg(test)]
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// Line and column of an offset. Offsets should ascend: an earlier one is counted from the start of the text.
     pub fn at(&mut self, offset: usize) -> (u32, u32) {
         if offset < self.offset {
-            *self = Self::new(self.text);
+            *self = Self { steps: self.steps, ..Self::new(self.text) };
         }
         let passed = self.text.get(self.offset..offset).unwrap_or_default();
+        self.steps += passed.len() as u64;
         let mut line_start = None;
         for end in memchr_iter(b'\n', passed.as_bytes()) {
             self.line = self.line.saturating_add(1);
@@ -50,26 +54,32 @@ impl<'a> LineCounter<'a> {
         self.offset = offset;
         (self.line, self.column)
     }
-}
 
-/// The text of a reference as a reader sees it, with white space collapsed.
-pub(crate) fn link_text(text: &str, source: &ReferenceText<'_>) -> String {
-    match source {
-        ReferenceText::None => String::new(),
-        ReferenceText::Given(text) => shorten(text),
-        ReferenceText::Content(content) => shorten(&element_text(text.get(content.clone()).unwrap_or(""))),
+    /// The text of a reference as a reader sees it, with white space collapsed.
+    pub fn link_text(&mut self, source: &ReferenceText<'_>) -> String {
+        match source {
+            ReferenceText::None => String::new(),
+            ReferenceText::Given(text) => shorten(text),
+            ReferenceText::Content(content) => {
+                shorten(&element_text(self.text.get(content.clone()).unwrap_or(""), &mut self.steps))
+            }
+        }
     }
 }
 
-/// The text from the end of the tag whose attributes begin here to the next `</a`.
-fn element_text(from: &str) -> String {
+/// The text from the end of the tag whose attributes begin here to the next `</a`. Adds the bytes that it reads to `steps`.
+fn element_text(from: &str, steps: &mut u64) -> String {
     let mut from = from.get(..from.floor_char_boundary(MAX_SEARCH)).unwrap_or(from);
     let mut shown = String::new();
     // Skips the rest of the tag, then alternates between text and tags.
-    while let Some(end) = tag_end(from) {
+    loop {
+        let end = tag_end(from);
+        *steps += end.unwrap_or(from.len()) as u64;
+        let Some(end) = end else { break };
         from = from.get(end..).unwrap_or("");
         let next = from.find('<').unwrap_or(from.len());
         let (text, rest) = from.split_at(next);
+        *steps += text.len() as u64;
         shown.push_str(&decode_character_references(text, TextContext::Text));
         let is_end = rest.get(..3).is_some_and(|tag| tag.eq_ignore_ascii_case("</a"));
         if rest.is_empty() || is_end || shown.len() > MAX_CHARACTER_BYTES * MAX_TEXT {
@@ -146,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_text_of_a_link_is_its_visible_text() {
-        let text = |html: &str| link_text(html, &ReferenceText::Content("<a".len()..html.len()));
+        let text = |html: &str| LineCounter::new(html).link_text(&ReferenceText::Content("<a".len()..html.len()));
         assert_eq!(text("<a href=x>a &amp; b</a> c"), "a & b");
         assert_eq!(text("<a href=x><img src=i alt='A picture'></a>"), "A picture");
         assert_eq!(text("<a href=x>never closed"), "never closed");

@@ -6,6 +6,7 @@ use argiope_core::page::examine::{ForeignStack, TextContext, decode_character_re
 use pulldown_cmark::{Event, Parser, Tag as Block, TagEnd};
 
 use super::{DocumentType, markdown, nesting};
+use crate::text_fragment::PageText;
 
 /// Elements within a line of text. All others separate words.
 const INLINE: [&str; 27] = [
@@ -13,8 +14,8 @@ const INLINE: [&str; 27] = [
     "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "wbr",
 ];
 
-/// The text of a document in lower case, with white space collapsed.
-pub(crate) fn page_text(text: &str, kind: DocumentType) -> String {
+/// The text of a document.
+pub(crate) fn page_text(text: &str, kind: DocumentType) -> PageText {
     let mut collector = TextCollector::default();
     match kind {
         DocumentType::Html | DocumentType::Xhtml => read_html(text, kind == DocumentType::Xhtml, &mut collector),
@@ -42,9 +43,8 @@ fn read_markdown(text: &str, collector: &mut TextCollector) {
     }
 }
 
-/// Text in lower case, with white space collapsed.
 #[derive(Debug, Default)]
-struct TextCollector(String);
+struct TextCollector(PageText);
 
 impl TextCollector {
     fn add(&mut self, text: &str) {
@@ -52,14 +52,15 @@ impl TextCollector {
             if c.is_whitespace() {
                 self.separate();
             } else {
-                self.0.extend(c.to_lowercase());
+                self.0.text.extend(c.to_lowercase());
             }
         }
     }
 
     fn separate(&mut self) {
-        if !self.0.is_empty() && !self.0.ends_with(' ') {
-            self.0.push(' ');
+        let PageText { text, .. } = &mut self.0;
+        if !text.is_empty() && !text.ends_with(' ') {
+            text.push(' ');
         }
     }
 }
@@ -86,6 +87,7 @@ impl TokenHandler for TextReader<'_> {
         let element = key(tag.name);
         let is_foreign = !self.is_xml && self.foreign.start(element, tag);
         self.separate(tag.name);
+        self.collector.0.has_scripts |= element == names::SCRIPT;
         match &mut self.hidden {
             Some((hidden, depth)) => *depth += u32::from(*hidden == element),
             None if element == names::TEMPLATE => self.hidden = Some((element, 1)),
@@ -155,7 +157,8 @@ mod tests {
                 "one two a link code more c d ",
             ),
         ] {
-            assert_eq!(page_text(text, kind), shown);
+            let page = page_text(text, kind);
+            assert_eq!((page.text.as_str(), page.has_scripts), (shown, kind == DocumentType::Html));
         }
     }
 }

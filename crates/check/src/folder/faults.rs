@@ -9,14 +9,11 @@ use hashbrown::HashMap;
 use super::tree::FileId;
 use super::{FolderCheck, OpenDocument, PendingFragment, ReferenceVerdict, parallel, read_file};
 use crate::anchors::FragmentId;
-use crate::document::{self, DecodedText, LineCounter, Reference, link_text};
-use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence};
+use crate::document::{self, DecodedText, LineCounter, Reference};
+use crate::finding::{CheckReport, Fault, FaultKind, LinkFinding, Occurrence, TargetVerdict};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
-use crate::text_fragment;
-
-/// Maximum bytes of text that are searched for the texts of links to one document.
-const MAX_SEARCHED: usize = 64 << 20;
+use crate::text_fragment::{self, SearchBudget};
 
 /// A fault and where it occurs.
 pub(super) struct FoundFault {
@@ -36,7 +33,7 @@ impl FoundFault {
         reference: &Reference<'_>,
     ) -> Self {
         let (line, column) = lines.at(reference.offset);
-        let text = link_text(lines.text(), &reference.text);
+        let text = lines.link_text(&reference.text);
         Self { url, fault, hint, occurrence: Occurrence { page: page.to_owned(), line, column, text } }
     }
 }
@@ -53,7 +50,7 @@ pub(super) enum Hint {
 impl FolderCheck<'_> {
     /// Ends the check, given the faults of remote URLs.
     pub fn finish(mut self, remote: &RemoteFaults) -> CheckReport {
-        self.find_missing_texts();
+        self.search_texts();
         let table = self.remote.get_mut().unwrap_or_else(PoisonError::into_inner);
         let is_faulty_target: Vec<bool> =
             table.targets.iter().map(|target| remote.faults.contains_key(target)).collect();
@@ -68,7 +65,10 @@ impl FolderCheck<'_> {
             };
             let has_faulty_target = || scan.remote.iter().any(|id| is_in(&is_faulty_target, id));
             self.summary.over_limits += scan.remote.iter().filter(|id| is_in(&is_left_out, id)).count() as u64;
-            let has_missing_text = scan.texts.iter().any(|text| self.missing_texts.contains_key(text));
+            let searches = || scan.texts.iter().filter_map(|text| self.text_searches.get(text));
+            let has_missing_text = searches().any(|search| matches!(search, TargetVerdict::Faulty(_)));
+            self.summary.over_limits +=
+                searches().filter(|search| **search == TargetVerdict::OverLimits).count() as u64;
             if scan.pending.iter().any(is_missing) || has_missing_text || has_faulty_target() {
                 to_reread.push(scan.document);
             } else if !scan.faults.is_empty() {
@@ -126,9 +126,11 @@ impl FolderCheck<'_> {
             ReferenceVerdict::Element(file, element) => self.missing_element(file, &element, open),
             ReferenceVerdict::Text(file, element, fragment) => {
                 element.and_then(|element| self.missing_element(file, &element, open)).or_else(|| {
-                    let text = self.missing_texts.get(&(file, fragment.into()))?;
+                    let Some(TargetVerdict::Faulty(fault)) = self.text_searches.get(&(file, fragment.into())) else {
+                        return None;
+                    };
                     let url = format!("{}#{fragment}", self.name(&open.path, open.source));
-                    Some((url, text_fragment::fault(text), Hint::None))
+                    Some((url, fault.clone(), Hint::None))
                 })
             }
         }
@@ -152,22 +154,25 @@ impl FolderCheck<'_> {
     }
 
     /// Looks for the texts that fragments lead to, reading each document once.
-    fn find_missing_texts(&mut self) {
+    fn search_texts(&mut self) {
         let mut wanted: HashMap<FileId, BTreeSet<&str>> = HashMap::new();
         for (file, fragment) in self.scans.iter().flat_map(|scan| &scan.texts) {
             wanted.entry(*file).or_default().insert(fragment);
         }
-        let (mut missing, mut buffer) = (HashMap::new(), Vec::new());
+        let (mut searches, mut buffer) = (HashMap::new(), Vec::new());
         for (file, fragments) in wanted {
             let Some(entry) = self.entry(file) else { continue };
             let Some(kind) = entry.kind.filter(|_| read_file(entry, &mut buffer).is_ok()) else { continue };
             let page = document::page_text(&DecodedText::of_file(&buffer, kind).text, kind);
-            for fragment in fragments.into_iter().take((MAX_SEARCHED / page.len().max(1)).max(1)) {
-                let text = text_fragment::missing_text(fragment, &page);
-                missing.extend(text.map(|text| ((file, Box::from(fragment)), text)));
+            let mut budget = SearchBudget::default();
+            for fragment in fragments {
+                let search = text_fragment::search(fragment, &page, &mut budget);
+                if search != TargetVerdict::Good {
+                    searches.insert((file, Box::from(fragment)), search);
+                }
             }
         }
-        self.missing_texts = missing;
+        self.text_searches = searches;
     }
 
     /// Reads a document with faults again, and finds all its faults with their positions.

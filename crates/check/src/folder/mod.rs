@@ -24,7 +24,7 @@ use rustix::fs::OFlags;
 
 use crate::anchors::{AnchorHashes, AnchorSet, Fragment, FragmentHash, FragmentId};
 use crate::document::{self, DecodedText, DocumentType, LineCounter, Reference, ReferenceKind};
-use crate::finding::{CheckSummary, Fault, FaultKind};
+use crate::finding::{CheckSummary, Fault, FaultKind, TargetVerdict};
 use crate::limits::{ReferenceBudget, TargetMemory};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::RemoteTarget;
@@ -49,8 +49,8 @@ pub struct FolderCheck<'a> {
     /// The results of the first pass.
     scans: Vec<PageScan>,
     remote: Mutex<RemoteTable>,
-    /// The texts that fragments lead to and that the documents do not have.
-    missing_texts: HashMap<(FileId, Box<str>), String>,
+    /// The fragments whose texts the documents do not have, or could not be searched for.
+    text_searches: HashMap<(FileId, Box<str>), TargetVerdict>,
     summary: CheckSummary,
     notes: Vec<String>,
 }
@@ -173,7 +173,7 @@ impl<'a> FolderCheck<'a> {
                 targets: Vec::new(),
                 memory: TargetMemory::new(&options.limits),
             }),
-            missing_texts: HashMap::new(),
+            text_searches: HashMap::new(),
             summary: CheckSummary::default(),
             notes,
         };

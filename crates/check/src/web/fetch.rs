@@ -12,6 +12,8 @@ use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFron
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, engine_kind, run_lines};
 
+use crate::options::CheckLimits;
+
 /// A placeholder for the roots, without which the settings are not valid. It is never fetched. `invalid` is reserved
 /// (RFC 2606).
 const NO_ROOT: &str = "https://folder.invalid/";
@@ -21,7 +23,7 @@ pub const CHECK_FILE: &str = "check.json";
 const MAX_STATUS_BODY: u64 = 64 << 10;
 
 /// The purpose of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FetchGoal {
     /// Only the status. HEAD is sent first, and GET if the response to HEAD is not good.
     Status,
@@ -57,13 +59,13 @@ fn record_findings_file(directory: &mut Directory) -> Result<(), Error> {
     Ok(directory.frontier.record_created(CHECK_FILE)?)
 }
 
-/// Requests each URL once, follows only redirects, and passes every visit to `handle`. `per_host` limits the requests in
-/// flight per host.
+/// Requests each URL once, follows only redirects, and passes every visit to `handle`. `external`: the URLs are of other
+/// hosts, which get one request at a time, and on each of which so many redirects are followed.
 pub(super) fn request(
     config: &Config,
     urls: Vec<Url>,
     goal: FetchGoal,
-    per_host: Option<usize>,
+    external: Option<&CheckLimits>,
     handle: impl FnMut(&mut Visit) + Send + 'static,
 ) -> Result<(), Error> {
     let mut config = Config {
@@ -72,7 +74,10 @@ pub(super) fn request(
         exclude: Vec::new(),
         depth: Some(0),
         max_pages: None,
-        max_pages_per_host: None,
+        max_pages_per_host: external.map(|limits| limits.host_urls.max(1) as u64),
+        max_bytes: None,
+        max_time: None,
+        max_disk: None,
         sitemap: false,
         no_sitemap: true,
         assets: false,
@@ -81,8 +86,8 @@ pub(super) fn request(
         warc: false,
         ..config.clone()
     };
-    if per_host.is_some() {
-        config.per_host = per_host;
+    if external.is_some() {
+        config.per_host = Some(1);
     }
     if config.roots.is_empty() {
         config.roots.push(NO_ROOT.to_owned());

@@ -24,9 +24,9 @@ use hashbrown::HashMap;
 
 use crate::anchors::{AnchorHashes, Fragment};
 use crate::cache::CheckCache;
-use crate::document::{self, DocumentType, LineCounter, ReferenceKind, link_text};
-use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
-use crate::limits::{self, ReferenceBudget, Selection, TargetMemory};
+use crate::document::{self, DocumentType, LineCounter, ReferenceKind};
+use crate::finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, TargetVerdict, Verdict};
+use crate::limits::{ReferenceBudget, RequestLimits, TargetMemory};
 use crate::options::{CheckOptions, CheckProgress};
 use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
@@ -67,6 +67,8 @@ struct SiteReader {
     targets: Vec<SiteTarget>,
     /// The number of each target.
     target_numbers: HashMap<SiteTarget, u32>,
+    /// The URLs of the list that the user gave.
+    listed: HashSet<String>,
     spool: ReferenceSpool,
     /// The first error of writing to the spool.
     spool_error: Option<io::Error>,
@@ -148,18 +150,16 @@ impl WebCheck {
             targets.retain(|target| self.is_of_site(&target.url) || !cache.is_good(&target.full_url()));
         }
         let cached = total.saturating_sub(self.count_external(&targets));
-        let Selection { targets, left_out, notes } =
-            limits::select(targets, &self.options.limits, |url| !self.is_of_site(url));
-        self.request_in_rounds(&targets)?;
-        let mut faults = self.faults(&targets);
+        let (left_out, notes) = self.request_in_rounds(&targets)?;
+        targets.retain(|target| !left_out.contains(target));
+        let mut faults = self.faults(&targets, cached > 0);
         (faults.requested, faults.cached) = (self.count_external(&targets), cached);
-        faults.left_out = left_out;
+        faults.left_out.extend(left_out);
         faults.notes.extend(notes);
         if let Some(cache) = cache {
-            let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
             for target in targets.iter().filter(|target| !self.is_of_site(&target.url)) {
-                let is_known = site.results.missing_url(target).is_none();
-                cache.set(&target.full_url(), is_known && !faults.faults.contains_key(target));
+                let is_good = !faults.faults.contains_key(target) && !faults.left_out.contains(target);
+                cache.set(&target.full_url(), is_good);
             }
         }
         Ok(faults)
@@ -171,20 +171,28 @@ impl WebCheck {
         urls.collect::<HashSet<&str>>().len() as u64
     }
 
-    /// The faults of targets that were requested. If the network is down, external targets are unknown.
-    fn faults(&self, targets: &[RemoteTarget]) -> RemoteFaults {
+    /// The faults of targets that were requested. If the network is down, external targets are unknown. `is_any_cached`: the
+    /// cache has a good result, so the network works.
+    fn faults(&self, targets: &[RemoteTarget], is_any_cached: bool) -> RemoteFaults {
         let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut faults = RemoteFaults::default();
-        let external = || targets.iter().map(|target| target.url.as_str()).filter(|url| !self.is_of_site(url));
-        faults.is_network_down = site.results.is_network_down(external());
+        let is_network_down = !is_any_cached && site.results.is_network_down(|url| !self.is_of_site(url));
+        let mut faults = RemoteFaults { is_network_down, ..RemoteFaults::default() };
         if faults.is_network_down {
-            let count = external().collect::<HashSet<&str>>().len();
+            let count = self.count_external(targets);
             faults.notes.push(format!(
                 "no external host could be reached, so {count} external URLs were not checked: is the network down?"
             ));
         }
+        let mut budgets = HashMap::new();
         for target in targets {
-            let Some(mut fault) = site.results.fault(target, &self.options) else { continue };
+            let mut fault = match site.results.verdict(target, &self.options, &mut budgets) {
+                TargetVerdict::Good => continue,
+                TargetVerdict::Faulty(fault) => fault,
+                TargetVerdict::OverLimits => {
+                    faults.left_out.insert(target.clone());
+                    continue;
+                }
+            };
             if faults.is_network_down && fault.kind == FaultKind::Failed && !self.is_of_site(&target.url) {
                 fault.verdict = Verdict::Unknown;
             }
@@ -193,39 +201,65 @@ impl WebCheck {
         faults
     }
 
-    /// Requests the targets, then their redirect targets, until all are known.
-    fn request_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(), Error> {
+    /// Requests the targets, then their redirect targets, until all are known. Returns the targets for which a limit left no
+    /// room, and notes about them.
+    fn request_in_rounds(&self, targets: &[RemoteTarget]) -> Result<(HashSet<RemoteTarget>, Vec<String>), Error> {
+        let mut limits = RequestLimits::new(self.options.limits);
+        let mut left_out = HashSet::new();
+        let mut requested: HashSet<(String, FetchGoal)> = HashSet::new();
         for _ in 0..MAX_ROUNDS {
-            let mut goals: HashMap<String, FetchGoal> = HashMap::new();
-            {
-                let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
-                for target in targets {
-                    let Some(url) = site.results.missing_url(target).map(str::to_owned) else { continue };
-                    if target.fragment.as_deref().is_some_and(text_fragment::has_text) {
-                        site.results.keep_text_of(&url);
-                    }
-                    let needs_anchors = target.fragment.is_some() && self.options.fragments;
-                    let goal = goals.entry(url).or_insert(FetchGoal::Status);
-                    if needs_anchors {
-                        *goal = FetchGoal::Page;
-                    }
-                }
-            }
+            let mut goals = self.missing_urls(targets, &mut limits, &mut left_out);
+            goals.retain(|url, goal| requested.insert((url.clone(), *goal)));
             if goals.is_empty() {
-                return Ok(());
+                break;
             }
-            self.progress.total.fetch_add(goals.len() as u64, Ordering::Relaxed);
-            for goal in [FetchGoal::Status, FetchGoal::Page] {
-                for is_of_site in [true, false] {
-                    let urls =
-                        goals.iter().filter(|(url, url_goal)| **url_goal == goal && self.is_of_site(url) == is_of_site);
-                    let mut urls: Vec<Url> = urls.filter_map(|(url, _)| Url::parse(url).ok()).collect();
-                    urls.sort_unstable();
-                    if !urls.is_empty() {
-                        // External hosts get one request at a time.
-                        let per_host = (!is_of_site).then_some(1);
-                        self.request_urls(urls, goal, per_host)?;
-                    }
+            self.request_goals(&goals)?;
+            let site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+            site.results.urls().filter(|url| !self.is_of_site(url)).for_each(|url| limits.count(url));
+        }
+        Ok((left_out, limits.notes()))
+    }
+
+    /// The URLs that must be requested for the targets: the targets, or what they redirect to. Targets over the limits are
+    /// added to `left_out`. A list of the user may have any number of URLs.
+    fn missing_urls(
+        &self,
+        targets: &[RemoteTarget],
+        limits: &mut RequestLimits,
+        left_out: &mut HashSet<RemoteTarget>,
+    ) -> HashMap<String, FetchGoal> {
+        let mut goals: HashMap<String, FetchGoal> = HashMap::new();
+        let mut site = self.site.lock().unwrap_or_else(PoisonError::into_inner);
+        for target in targets {
+            let Some(url) = site.results.missing_url(target).map(str::to_owned) else { continue };
+            let is_limited = !self.is_of_site(&url) && !site.listed.contains(&target.url);
+            if is_limited && !limits.may_request(&url) {
+                left_out.insert(target.clone());
+                continue;
+            }
+            if target.fragment.as_deref().is_some_and(text_fragment::has_text) {
+                site.results.keep_text_of(&url);
+            }
+            let needs_anchors = target.fragment.is_some() && self.options.fragments;
+            let goal = goals.entry(url).or_insert(FetchGoal::Status);
+            if needs_anchors {
+                *goal = FetchGoal::Page;
+            }
+        }
+        goals
+    }
+
+    /// Requests each of these URLs.
+    fn request_goals(&self, goals: &HashMap<String, FetchGoal>) -> Result<(), Error> {
+        self.progress.total.fetch_add(goals.len() as u64, Ordering::Relaxed);
+        for goal in [FetchGoal::Status, FetchGoal::Page] {
+            for is_of_site in [true, false] {
+                let urls =
+                    goals.iter().filter(|(url, url_goal)| **url_goal == goal && self.is_of_site(url) == is_of_site);
+                let mut urls: Vec<Url> = urls.filter_map(|(url, _)| Url::parse(url).ok()).collect();
+                urls.sort_unstable();
+                if !urls.is_empty() {
+                    self.request_urls(urls, goal, is_of_site)?;
                 }
             }
         }
@@ -233,9 +267,10 @@ impl WebCheck {
     }
 
     /// Requests these URLs and adds their results.
-    fn request_urls(&self, urls: Vec<Url>, goal: FetchGoal, per_host: Option<usize>) -> Result<(), Error> {
+    fn request_urls(&self, urls: Vec<Url>, goal: FetchGoal, is_of_site: bool) -> Result<(), Error> {
+        let external = (!is_of_site).then_some(&self.options.limits);
         let (site, progress) = (Arc::clone(&self.site), Arc::clone(&self.progress));
-        fetch::request(&self.config, urls, goal, per_host, move |visit| {
+        fetch::request(&self.config, urls, goal, external, move |visit| {
             progress.done.fetch_add(1, Ordering::Relaxed);
             let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
             let SiteReader { results, hashes, .. } = &mut *site;
@@ -294,6 +329,7 @@ impl SiteReader {
             pages: Vec::new(),
             targets: Vec::new(),
             target_numbers: HashMap::new(),
+            listed: HashSet::new(),
             spool: ReferenceSpool::new()?,
             spool_error: None,
             summary: CheckSummary::default(),
@@ -343,7 +379,7 @@ impl SiteReader {
             }
             let Some(target) = self.target_number(&reference.href, &base, encoding, &mut out) else { continue };
             let (line, column) = lines.at(reference.offset);
-            let text = link_text(text, &reference.text);
+            let text = lines.link_text(&reference.text);
             self.spool.add(&SpooledReference { page, target, line, column, text })?;
         }
         Ok(())
@@ -427,6 +463,9 @@ impl SiteReader {
             let address =
                 if target::scheme(written).is_some() { written.to_owned() } else { format!("https://{written}") };
             let Some(target) = self.target_number(&address, &base, encoding_rs::UTF_8, &mut out) else { continue };
+            if let Some(SiteTarget::Url(target)) = self.targets.get(target as usize) {
+                self.listed.insert(target.url.clone());
+            }
             let column = u32::try_from(line.len() - line.trim_start().len() + 1).unwrap_or(1);
             let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
             self.spool.add(&SpooledReference { page, target, line, column, text: String::new() })?;

@@ -8,10 +8,10 @@ use argiope_core::{Outcome, Url};
 use hashbrown::HashMap;
 
 use crate::anchors::{AnchorSet, Fragment, FragmentId};
-use crate::finding::{Fault, FaultKind};
+use crate::finding::{Fault, FaultKind, TargetVerdict};
 use crate::options::CheckOptions;
 use crate::remote::RemoteTarget;
-use crate::text_fragment;
+use crate::text_fragment::{self, PageText, SearchBudget};
 
 /// Limit on the redirects from one URL, as a safeguard: the crawler stops earlier.
 const MAX_REDIRECTS: usize = 50;
@@ -28,7 +28,7 @@ pub(super) struct VisitedUrl {
     redirect: Option<Box<str>>,
     /// The anchors of an HTML page, if its body was requested.
     anchors: Option<AnchorSet>,
-    text: PageText,
+    text: KeptText,
     /// Whether the body was truncated.
     is_truncated: bool,
     /// Whether the body was requested. A request for the status alone may be a HEAD.
@@ -39,17 +39,17 @@ pub(super) struct VisitedUrl {
 pub(super) struct PageTargets {
     pub anchors: AnchorSet,
     /// See [`document::page_text`](crate::document::page_text).
-    pub text: Option<String>,
+    pub text: Option<PageText>,
 }
 
 /// The text of a page, which is kept only for links to a part of it.
 #[derive(Debug)]
-enum PageText {
+enum KeptText {
     /// The text was not asked for.
     NotKept,
     /// It is not HTML, or memory has no room for it.
     Unavailable,
-    Text(Box<str>),
+    Text(PageText),
 }
 
 /// The results of all visited URLs.
@@ -91,11 +91,11 @@ impl WebResults {
             return;
         }
         let (anchors, text) = content.map(|content| (content.anchors, content.text)).unzip();
-        self.text_bytes += text.as_ref().and_then(Option::as_ref).map_or(0, String::len);
+        self.text_bytes += text.as_ref().and_then(Option::as_ref).map_or(0, |page| page.text.len());
         let text = match text.flatten() {
-            Some(text) => PageText::Text(text.into()),
-            None if self.texts.contains(url) => PageText::Unavailable,
-            None => PageText::NotKept,
+            Some(text) => KeptText::Text(text),
+            None if self.texts.contains(url) => KeptText::Unavailable,
+            None => KeptText::NotKept,
         };
         let visited = VisitedUrl {
             outcome: facts.outcome,
@@ -137,54 +137,62 @@ impl WebResults {
         match self.follow(&target.url) {
             ChainEnd::Unknown(url) => Some(url),
             // A page of the site that was crawled: its text was not kept.
-            ChainEnd::End(url, VisitedUrl { text: PageText::NotKept, anchors: Some(_), .. }) => {
+            ChainEnd::End(url, VisitedUrl { text: KeptText::NotKept, anchors: Some(_), .. }) => {
                 target.fragment.as_deref().is_some_and(text_fragment::has_text).then_some(url)
             }
             ChainEnd::End(..) | ChainEnd::Loop => None,
         }
     }
 
-    /// The fault of a target; `None` if it is good, or if it or one of its redirect targets was not requested.
-    pub fn fault(&self, target: &RemoteTarget, options: &CheckOptions) -> Option<Fault> {
-        let first = self.visited.get(target.url.as_str())?;
+    /// The verdict on a target that should have been requested. `budgets` are those of the pages that are searched for texts.
+    pub fn verdict<'a>(
+        &'a self,
+        target: &'a RemoteTarget,
+        options: &CheckOptions,
+        budgets: &mut HashMap<&'a str, SearchBudget>,
+    ) -> TargetVerdict {
+        let Some(first) = self.visited.get(target.url.as_str()) else { return TargetVerdict::Faulty(not_requested()) };
         // With `--accept 302`, for example, the redirect itself is good.
         if first.status.is_some_and(|status| options.accept.contains(status)) && first.outcome == Outcome::Redirect {
-            return None;
+            return TargetVerdict::Good;
         }
-        let visited = match self.follow(&target.url) {
-            ChainEnd::Unknown(_) => return None,
+        let verdict = match self.follow(&target.url) {
+            ChainEnd::Unknown(_) => return TargetVerdict::Faulty(not_requested()),
             ChainEnd::Loop => {
                 let fault = Fault::broken(FaultKind::RedirectLoop, "the redirects form a loop");
-                return Some(Fault { status: first.status, ..fault });
+                TargetVerdict::Faulty(Fault { status: first.status, ..fault })
             }
-            ChainEnd::End(_, visited) => visited,
+            ChainEnd::End(url, visited) => visited.verdict(target, options, budgets.entry(url).or_default()),
         };
-        let mut fault = visited.fault(options).or_else(|| {
-            let Some(Fragment::Element(id)) = target.fragment.as_deref().map(Fragment::parse) else { return None };
-            visited.missing_element(&id)
-        });
-        fault = fault.or_else(|| visited.missing_text(target.fragment.as_deref()?));
-        let mut fault = fault?;
-        if let (Some(301 | 308), Some(moved)) = (first.status, &first.redirect) {
+        let TargetVerdict::Faulty(mut fault) = verdict else { return verdict };
+        let is_loop = fault.kind == FaultKind::RedirectLoop;
+        if let (Some(301 | 308), Some(moved), false) = (first.status, &first.redirect, is_loop) {
             fault.suggestion = Some(format!("moved permanently to {moved}"));
         }
-        Some(fault)
+        TargetVerdict::Faulty(fault)
     }
 
-    /// Whether no host of these URLs could be resolved or reached: the network of this machine is probably down. That names
-    /// do not exist is no evidence against it, because some resolvers without a network say so of all names.
-    pub fn is_network_down<'a>(&self, urls: impl Iterator<Item = &'a str>) -> bool {
-        let mut is_tried = false;
-        for url in urls {
-            let Some(visited) = self.visited.get(url) else { continue };
+    /// Whether the network of this machine is probably down: at least two external hosts were tried, no host of these could be
+    /// resolved or reached, and nothing else answered, the site included. That names do not exist is no evidence against it,
+    /// because some resolvers without a network say so of all names.
+    pub fn is_network_down(&self, is_external: impl Fn(&str) -> bool) -> bool {
+        let mut hosts = HashSet::new();
+        for (url, visited) in &self.visited {
             match visited.error.as_ref().map(|(kind, _)| *kind) {
                 // These were refused before a connection, so they say nothing about the network.
                 Some(ErrorKind::PrivateAddress | ErrorKind::BlockedPort) => {}
-                Some(kind) if visited.status.is_none() && is_unreached(kind) => is_tried = true,
+                Some(kind) if visited.status.is_none() && is_unreached(kind) => {
+                    hosts.extend(Url::parse(url).ok().filter(|_| is_external(url)).map(|url| url.host().to_owned()));
+                }
                 _ => return false,
             }
         }
-        is_tried
+        hosts.len() > 1
+    }
+
+    /// All URLs that were requested.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        self.visited.keys().map(|url| &**url)
     }
 
     /// The URLs that were fetched successfully, in ascending order, for suggestions.
@@ -232,16 +240,33 @@ impl VisitedUrl {
         Some(Fault { status: self.status, ..fault })
     }
 
-    /// The fault if the page does not contain the text that a fragment leads to.
-    fn missing_text(&self, fragment: &str) -> Option<Fault> {
-        let PageText::Text(page) = &self.text else { return None };
-        let text = text_fragment::missing_text(fragment, page)?;
-        Some(match self.is_truncated {
-            true => {
-                Fault::unknown(FaultKind::Fragment, "the page was not read to its end; its first part lacks the text")
-            }
-            false => text_fragment::fault(&text),
-        })
+    /// The verdict on a target that leads to this URL.
+    fn verdict(&self, target: &RemoteTarget, options: &CheckOptions, budget: &mut SearchBudget) -> TargetVerdict {
+        let fragment = target.fragment.as_deref();
+        let fault = self.fault(options).or_else(|| match fragment.map(Fragment::parse) {
+            Some(Fragment::Element(id)) => self.missing_element(&id),
+            _ => None,
+        });
+        match (fault, fragment) {
+            (Some(fault), _) => TargetVerdict::Faulty(fault),
+            (None, Some(fragment)) if text_fragment::has_text(fragment) => self.search(fragment, budget),
+            (None, _) => TargetVerdict::Good,
+        }
+    }
+
+    /// Searches the page for the text that a fragment leads to.
+    fn search(&self, fragment: &str, budget: &mut SearchBudget) -> TargetVerdict {
+        let KeptText::Text(page) = &self.text else {
+            let is_page = self.anchors.is_some();
+            return if is_page { TargetVerdict::OverLimits } else { TargetVerdict::Good };
+        };
+        match text_fragment::search(fragment, page, budget) {
+            TargetVerdict::Faulty(_) if self.is_truncated => TargetVerdict::Faulty(Fault::unknown(
+                FaultKind::Fragment,
+                "the page was not read to its end; its first part lacks the text",
+            )),
+            verdict => verdict,
+        }
     }
 
     /// The fault if the page does not contain the element.
@@ -265,6 +290,11 @@ impl VisitedUrl {
     }
 }
 
+/// The fault of a target that was not requested, or whose redirects were not followed to the end.
+fn not_requested() -> Fault {
+    Fault::unknown(FaultKind::Failed, "not requested, or its redirects were not followed to the end")
+}
+
 /// Whether a request failed before the host was reached.
 fn is_unreached(kind: ErrorKind) -> bool {
     use ErrorKind as K;
@@ -286,4 +316,16 @@ fn is_timeout(kind: ErrorKind) -> bool {
 /// The reason phrase of an HTTP status; empty if it is not registered.
 fn reason_phrase(status: u16) -> &'static str {
     http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_was_not_requested_is_unknown() {
+        let target = RemoteTarget { url: "https://h.example/".to_owned(), fragment: None };
+        let verdict = WebResults::default().verdict(&target, &CheckOptions::default(), &mut HashMap::new());
+        assert_eq!(verdict, TargetVerdict::Faulty(not_requested()));
+    }
 }
