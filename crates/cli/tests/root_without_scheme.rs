@@ -291,3 +291,24 @@ fn a_closed_port_is_asked_over_http_as_well() {
     assert_eq!(output.status.code(), Some(4), "{messages}");
     assert!(messages.contains("run the same command to try them again"), "{messages}");
 }
+
+#[test]
+fn a_proxy_that_makes_no_connection_is_not_a_reason_for_http() {
+    let closed = TcpListener::bind("127.6.40.16:0").and_then(|listener| listener.local_addr()).expect("a port");
+    let listener = TcpListener::bind("127.6.40.17:0").expect("a port");
+    let refusing = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    for proxy in [closed, refusing] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let output = crawl(folder.path(), closed, &["--proxy", &format!("http://{proxy}")]);
+        let pages = pages(&output);
+        assert_eq!(pages.len(), 1, "{pages:?}");
+        assert_eq!(pages[0]["url"], format!("https://{closed}/"));
+        assert_eq!(output.status.code(), Some(4), "{}", stderr_of(&output));
+    }
+}

@@ -164,7 +164,8 @@ fn as_recorded(span: Duration) -> Duration {
 /// Whether this is the https candidate of a root without a scheme, and the root was tried over http instead. The user
 /// did not write that URL, so its failure is not counted.
 pub fn is_guess(outcome: Outcome, error: Option<&Failure>, url: &str, rules: &Rules) -> bool {
-    outcome == Outcome::Failed && error.is_some_and(Failure::allows_plain_http) && rules.is_guess(url)
+    let allows_http = |error| Url::parse(url).is_ok_and(|url| rules.allows_plain_http(&url, error));
+    outcome == Outcome::Failed && rules.is_guess(url) && error.is_some_and(allows_http)
 }
 
 /// Why a link is broken.

@@ -23,6 +23,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::base::budget::Budget;
 use crate::base::link::Link;
+use crate::base::outcome::Failure;
 use crate::base::url::{Origin, StripParams, Url};
 use crate::crawl::hooks::{RequestHook, ResponseHook};
 use crate::crawl::lease::Lease;
@@ -296,6 +297,13 @@ impl Rules {
     /// Whether this is the https candidate of a root without a scheme. The user did not write that URL.
     pub fn is_guess(&self, url: &str) -> bool {
         !self.guesses.is_empty() && self.guesses.contains(&xxh3_64(url.as_bytes()))
+    }
+
+    /// Whether a root without a scheme, whose https URL failed like this, is tried over http. If a proxy makes the
+    /// connections, a failure to connect says nothing about the host.
+    pub fn allows_plain_http(&self, url: &Url, failure: &Failure) -> bool {
+        let has_reached_host = failure.tls.is_some() || self.proxies.of(url.as_ref()).is_none();
+        has_reached_host && failure.allows_plain_http()
     }
 
     /// The user's headers for this URL. They may contain secrets, so they are sent only to the origins of the roots. An

@@ -96,7 +96,7 @@ pub struct Keeper<F> {
     head_answers: HeadAnswers,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
-    /// For roots without a scheme: the http URL to try if https cannot be had ([`Failure::allows_plain_http`]).
+    /// For roots without a scheme: the http URL to try if https cannot be had ([`Rules::allows_plain_http`]).
     fallbacks: HashMap<Url, Url>,
     /// Lanes that are being handed over to another process.
     leaving: HashSet<LaneId>,
@@ -617,7 +617,7 @@ impl<F: Frontier> Keeper<F> {
         self.progress.unreached += u64::from(is_unreached && !matches!(visit.purpose, Purpose::Robots(_)));
         if visit.link.kind == LinkKind::Root
             && visit.facts.outcome == Outcome::Failed
-            && visit.facts.error.as_ref().is_some_and(Failure::allows_plain_http)
+            && visit.facts.error.as_ref().is_some_and(|error| self.rules.allows_plain_http(&visit.link.url, error))
             && let Some(second) = self.fallbacks.remove(&visit.link.url)
         {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
