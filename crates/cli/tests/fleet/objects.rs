@@ -1,5 +1,7 @@
 //! Results in object storage.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Child, Command};
 
 use argiope_testkit::redis_cluster::RedisCluster;
@@ -70,4 +72,42 @@ fn object_storage_is_reached_over_tls_with_a_private_authority() {
     environment.retain(|(name, _)| *name != "AWS_CA_BUNDLE");
     let untrusted = report(environment);
     assert!(untrusted.contains("certificate") && !untrusted.contains("no such object"), "{untrusted}");
+}
+
+/// The size of an object that is larger than any JSON file of a fleet.
+const LARGE: usize = 40 << 20;
+
+#[test]
+fn an_object_that_is_too_large_is_not_read_whole() {
+    let listener = TcpListener::bind("127.6.60.8:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = vec![0; 16 << 10];
+            let length = stream.read(&mut request).unwrap_or(0);
+            let request = String::from_utf8_lossy(&request[..length]).to_lowercase();
+            let range = request.lines().find_map(|line| line.strip_prefix("range: bytes=0-"));
+            let last = range.and_then(|last| last.trim().parse().ok()).unwrap_or(LARGE - 1);
+            let status = match range {
+                Some(_) => format!("206 Partial Content\r\nContent-Range: bytes 0-{last}/{LARGE}"),
+                None => "200 OK".to_owned(),
+            };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nETag: \"x\"\r\n\
+                 Last-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\nConnection: close\r\n\r\n",
+                last + 1
+            );
+            let _ = stream.write_all(head.as_bytes());
+            let _ = stream.write_all(&vec![b' '; last + 1]);
+        }
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.args(["report", "s3://bucket/x"]).envs([
+        ("AWS_ENDPOINT_URL", format!("http://{address}")),
+        ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+    ]);
+    let messages = String::from_utf8_lossy(&command.output().expect("the command runs").stderr).into_owned();
+    assert!(messages.contains("fleet.json has 41943040 bytes, more than Argiope writes"), "{messages}");
 }

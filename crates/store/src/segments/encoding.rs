@@ -99,13 +99,13 @@ pub struct SegmentIndex {
 }
 
 impl SegmentIndex {
-    /// Whether the groups follow each other, as they are written. Otherwise one frame, counted many times, could
+    /// Whether all parts follow each other, as they are written. Otherwise one frame, counted many times, could
     /// decompress to any size.
     pub fn is_in_order(&self) -> bool {
         let mut end = 0;
-        self.groups.iter().all(|group| {
-            let is_after = group.offset >= end;
-            end = group.offset.saturating_add(group.length.max(1));
+        self.groups.iter().flat_map(IndexEntry::places).all(|(offset, length)| {
+            let is_after = offset >= end;
+            end = offset.saturating_add(length.max(1));
             is_after
         })
     }
@@ -164,7 +164,7 @@ pub fn index_of(segment: &[u8]) -> Option<SegmentIndex> {
 impl IndexEntry {
     /// Decompresses the records. `None` if the segment is damaged.
     pub fn lines(&self, segment: &[u8]) -> Option<Vec<u8>> {
-        decompress_part(segment, self.place())
+        decompress(part(segment, self.place())?)
     }
 
     /// Where its records are in the segment.
@@ -177,22 +177,36 @@ impl IndexEntry {
         LinkOrigin::from_number(*self.origins.get(line)?)
     }
 
-    /// Decompresses the chunks of the link graph. `None` if the segment is damaged.
-    pub fn graph(&self, segment: &[u8]) -> Option<Vec<Vec<u8>>> {
-        self.graph.iter().map(|place| decompress_part(segment, *place)).collect()
+    /// The places of all its parts, in the order in which they are written.
+    fn places(&self) -> impl Iterator<Item = Place> {
+        std::iter::once(self.place()).chain(self.graph.iter().copied()).chain(self.notes)
+    }
+
+    /// Decompresses the chunks of the link graph, one at a time. `None` if the segment is damaged, or if the chunks
+    /// before and this one are larger than any part that Argiope writes.
+    pub fn graph(&self, segment: &[u8]) -> impl Iterator<Item = Option<Vec<u8>>> {
+        self.graph_up_to(segment, MAX_PART)
+    }
+
+    fn graph_up_to(&self, segment: &[u8], mut limit: u64) -> impl Iterator<Item = Option<Vec<u8>>> {
+        self.graph.iter().map(move |place| {
+            let chunk = decompress_up_to(part(segment, *place)?, limit)?;
+            limit -= chunk.len() as u64;
+            Some(chunk)
+        })
     }
 
     /// Decompresses the notes: host and note. `None` if the segment is damaged.
     pub fn notes(&self, segment: &[u8]) -> Option<Vec<(String, String)>> {
         let Some(place) = self.notes else { return Some(Vec::new()) };
-        serde_json::from_slice(&decompress_part(segment, place)?).ok()
+        serde_json::from_slice(&decompress(part(segment, place)?)?).ok()
     }
 }
 
-/// Decompresses the part at a place of a segment.
-fn decompress_part(segment: &[u8], (offset, length): Place) -> Option<Vec<u8>> {
+/// The compressed part at a place of a segment.
+fn part(segment: &[u8], (offset, length): Place) -> Option<&[u8]> {
     let (start, end) = (usize::try_from(offset).ok()?, usize::try_from(offset.checked_add(length)?).ok()?);
-    decompress(segment.get(start..end)?)
+    segment.get(start..end)
 }
 
 /// Decompresses one zstd frame. `None` if it is damaged, or larger than any part that Argiope writes.
@@ -228,5 +242,27 @@ mod tests {
         let (first, second) = index.groups.split_at_mut(1);
         (second[0].offset, second[0].length) = (first[0].offset, first[0].length);
         assert!(!index.is_in_order());
+    }
+
+    #[test]
+    fn chunks_of_the_link_graph_do_not_overlap_and_have_a_limit_together() {
+        let chunks = vec![vec![b'x'; 600], vec![b'y'; 500]];
+        let notes = vec![("h".into(), b"{}".to_vec())];
+        let group = SegmentGroup { lines: b"{}\n".to_vec(), graph: chunks.clone(), notes, ..SegmentGroup::default() };
+        let bytes = encode("me", &[group.clone(), group]).expect("encoded");
+        let read = || index_of(&bytes).expect("an index");
+        assert!(read().is_in_order());
+        let read_up_to = |limit| read().groups[1].graph_up_to(&bytes, limit).collect::<Option<Vec<_>>>();
+        assert_eq!((read_up_to(1_100), read_up_to(1_099)), (Some(chunks), None));
+        let damages: [fn(&mut IndexEntry); 3] = [
+            |group| group.graph[1] = group.graph[0],
+            |group| group.graph = vec![group.place()],
+            |group| group.notes = Some(group.graph[0]),
+        ];
+        for damage in damages {
+            let mut index = read();
+            damage(&mut index.groups[0]);
+            assert!(!index.is_in_order());
+        }
     }
 }

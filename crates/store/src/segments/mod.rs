@@ -43,6 +43,13 @@ const ROUNDS: &str = "rounds";
 /// The list of the previous round's segments. The queued links of a round refer to records in them.
 const EARLIER_FILE: &str = "earlier.json";
 
+/// The largest file that is read, in whole or in part. Files of archives are closed long before.
+const MAX_FILE: u64 = 2 << 30;
+/// The largest segment that is read. A segment is closed when its records have 64 MiB, uncompressed.
+const MAX_SEGMENT: u64 = 256 << 20;
+/// The largest JSON file that is read: positions, settings, or a list of segments.
+const MAX_JSON: u64 = 32 << 20;
+
 /// A lease and how far it is settled: bucket, epoch, owner, and the sequence number of the last settled group.
 pub type Position = (u32, u64, String, u64);
 
@@ -327,8 +334,8 @@ impl SegmentStore {
             for (host, note) in group.notes(bytes).ok_or_else(damaged)? {
                 each(SegmentItem::Note { host: &host, note: note.as_bytes() })?;
             }
-            for chunk in group.graph(bytes).ok_or_else(damaged)? {
-                each(SegmentItem::Graph(&chunk))?;
+            for chunk in group.graph(bytes) {
+                each(SegmentItem::Graph(&chunk.ok_or_else(damaged)?))?;
             }
             let lines = group.lines(bytes).ok_or_else(damaged)?;
             for (number, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -413,9 +420,9 @@ impl SegmentStore {
     /// A file by its path relative to the top.
     fn get_top(&self, name: &str) -> io::Result<Vec<u8>> {
         match &self.place {
-            ResultPlace::Folder(folder) => folder.get(name),
+            ResultPlace::Folder(folder) => folder.get(name, max_bytes(name)),
             #[cfg(feature = "object-storage")]
-            ResultPlace::Objects(prefix) => prefix.get(name),
+            ResultPlace::Objects(prefix) => prefix.get(name, max_bytes(name)),
             ResultPlace::Unusable(why) => Err(io::Error::other(why.clone())),
         }
     }
@@ -443,6 +450,20 @@ fn round_file(round: u32) -> String {
 /// is rejected.
 fn is_archive_name(name: &str) -> bool {
     name.strip_prefix("archive/").is_some_and(|file| !file.contains(['/', '\\']) && file != "..")
+}
+
+/// The size of the largest file of this name that is read. Anyone who can write to the store chooses the sizes.
+fn max_bytes(name: &str) -> u64 {
+    match name {
+        _ if name.ends_with(".json") => MAX_JSON,
+        _ if is_archive_name(name) => MAX_FILE,
+        _ => MAX_SEGMENT,
+    }
+}
+
+/// The error for a file that exceeds its limit.
+fn too_large(name: &str, size: u64) -> io::Error {
+    io::Error::other(format!("{name} has {size} bytes, more than Argiope writes"))
 }
 
 fn damaged(name: &str) -> io::Error {

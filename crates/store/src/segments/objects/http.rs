@@ -21,14 +21,14 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
 
+use crate::segments::MAX_FILE;
+
 /// The connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long one request may take.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(300);
-/// Limit on the size of a response body. Segments and archive files are far smaller.
-const MAX_BODY: u64 = 4 << 30;
 const READ_BUFFER: usize = 64 << 10;
 
 /// HTTP for one client of object storage, with the connections that it keeps alive.
@@ -72,8 +72,8 @@ impl BlockingHttp {
             Trust { roots, ..Trust::default() }.compile(now)
         });
         let limits = Limits {
-            max_body: MAX_BODY,
-            max_wire: MAX_BODY,
+            max_body: MAX_FILE,
+            max_wire: MAX_FILE,
             idle: IDLE_TIMEOUT,
             connect: CONNECT_TIMEOUT,
             total: TOTAL_TIMEOUT,

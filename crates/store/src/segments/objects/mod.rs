@@ -17,10 +17,13 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{
-    ClientOptions, Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig,
+    ClientOptions, Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
+    RetryConfig,
 };
 use tokio::runtime::{Builder, Runtime};
 use url::Url;
+
+use super::{MAX_FILE, too_large};
 
 /// How long one operation is retried before an error is returned.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(20);
@@ -105,14 +108,23 @@ impl ObjectPrefix {
         }
     }
 
-    pub fn get(&self, name: &str) -> io::Result<Vec<u8>> {
+    /// An object of at most this size. Not more than that is requested.
+    pub fn get(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let path = self.path(name);
-        let got = self.runtime.block_on(async { self.store.get(&path).await?.bytes().await });
-        got.map(Vec::from).map_err(|error| Self::io_error(&error))
+        let options = GetOptions { range: Some(GetRange::Bounded(0..limit)), ..GetOptions::default() };
+        let got = self.runtime.block_on(self.store.get_opts(&path, options)).map_err(|error| Self::io_error(&error))?;
+        if got.meta.size > limit {
+            return Err(too_large(name, got.meta.size));
+        }
+        self.runtime.block_on(got.bytes()).map(Vec::from).map_err(|error| Self::io_error(&error))
     }
 
     /// A part of an object.
     pub fn get_range(&self, name: &str, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+        // The length may come from the store.
+        if length > MAX_FILE {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let path = self.path(name);
         let range = offset..offset.saturating_add(length);
         let got = self.runtime.block_on(self.store.get_range(&path, range));
