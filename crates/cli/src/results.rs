@@ -12,7 +12,7 @@ use argiope_store::disk::{CrawlFile, HistoryEvent};
 use argiope_store::segments::{LinkOrigin, SegmentItem, SegmentStore, redacted_place};
 use serde::{Deserialize, Serialize};
 
-use crate::flags::settings::crawl_settings_of_stored;
+use crate::flags::shared_settings::SharedSettings;
 use crate::records::{ReadError, SKIP_RECORD_START, StoredRecord};
 
 /// The content of `fleet.json` and `rounds/N.json`: the description of a round.
@@ -44,10 +44,11 @@ impl CrawlStart {
         serde_json::from_str(&about).map_err(|error| store_error(location, &error))
     }
 
-    /// The settings of the crawl.
+    /// The shared settings of the crawl. Those of a process, such as its files, are the defaults: who can write to the
+    /// results does not choose files that a reader opens.
     pub fn config(&self, location: &Path) -> Result<Config, StoreError> {
-        let stored = serde_json::from_str(&self.settings.config).and_then(crawl_settings_of_stored);
-        stored.map_err(|error| store_error(location, &error))
+        let shared = SharedSettings::read(&self.settings.config).map_err(|why| store_error(location, &why))?;
+        Ok(shared.with_own(&Config::default()))
     }
 }
 

@@ -7,6 +7,7 @@ mod groups;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
 mod reference_tests;
 pub mod settings;
+pub mod shared_settings;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
+use std::process::Command;
+
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_testkit::redis_cluster::RedisCluster;
 use serde_json::{Value, json};
@@ -93,6 +95,39 @@ fn planted_roots_get_no_secrets_and_open_no_private_network() {
     let (code, messages) = fleet.join(&["--header", SECRET, "--allow-private"]);
     assert_eq!(code, Some(0), "{messages}");
     assert!(attacker.requests() > 0 && !got_secret(&attacker), "{messages}");
+}
+
+/// The description of a round, as an attacker writes it.
+fn planted_results(config: &Value) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = json!({
+        "version": env!("CARGO_PKG_VERSION"), "key": 7, "round": 1, "buckets": 64, "max_pages": null, "max_bytes": null,
+        "rate": null, "per_ip": null, "max_pages_per_host": null, "created": 1, "out": "results",
+        "config": config.to_string(),
+    });
+    let about = json!({ "fleet": "test", "started": "1.000", "settings": settings }).to_string();
+    std::fs::create_dir(folder.path().join("results")).expect("created");
+    std::fs::write(folder.path().join("results/fleet.json"), about).expect("written");
+    folder
+}
+
+fn run_in(folder: &std::path::Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    let output = command.args(arguments).current_dir(folder).output().expect("the command runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn merge_opens_no_file_that_the_results_name() {
+    for key in ["extract-file", "cookies", "ca-cert", "cert", "key"] {
+        // Opening the file would be an error.
+        let folder = planted_results(&json!({ "roots": ["http://127.6.60.7/"], key: "absent" }));
+        let (code, messages) = run_in(folder.path(), &["merge", "results", "merged.crawl"]);
+        assert_eq!(code, Some(0), "{key}: {messages}");
+    }
+    let folder = planted_results(&json!({ "roots": ["http://127.6.60.7/"], "max-size": "4G" }));
+    let (code, messages) = run_in(folder.path(), &["merge", "results", "merged.crawl"]);
+    assert!(code == Some(1) && messages.contains("max-size: a fleet allows at most 1G"), "{messages}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod merge;
 mod process;
 mod rounds;
 mod settings;
-mod shared_settings;
 mod status;
 
 use std::path::{Path, PathBuf};

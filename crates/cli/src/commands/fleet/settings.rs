@@ -9,10 +9,10 @@ use argiope_store::cluster::{FleetClient, FleetSettings};
 use argiope_store::segments::{is_object_storage, redacted_place};
 use serde_json::{Map, Value};
 
-use super::shared_settings::SharedSettings;
 use super::{FleetCommandError, FleetFlags, RETRY_PAUSE};
 use crate::commands::crawl;
 use crate::flags::settings::CommandSettings;
+use crate::flags::shared_settings::SharedSettings;
 
 /// How long a process without roots waits until another process creates the crawl.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -53,6 +53,8 @@ pub fn join_settings(
             std::thread::sleep(RETRY_PAUSE);
         }
     } else {
+        let shared = SharedSettings::of(config);
+        shared.check().map_err(FleetCommandError::Usage)?;
         let first = FleetSettings {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             key: argiope_runtime::unpredictable(),
@@ -66,7 +68,7 @@ pub fn join_settings(
             // `create` replaces 0 by the time of the store.
             created: 0,
             out: own_out.clone(),
-            config: stored(&SharedSettings::of(config)),
+            config: stored(&shared),
         };
         first.create(client)?
     };
@@ -148,7 +150,8 @@ fn stored(settings: &SharedSettings) -> String {
 
 /// The shared settings of a crawl. Anything else in the store is ignored.
 fn read_stored(settings: &FleetSettings) -> Result<SharedSettings, FleetCommandError> {
-    serde_json::from_str(&settings.config).map_err(|_| damaged())
+    SharedSettings::read(&settings.config)
+        .map_err(|why| FleetCommandError::Failed(format!("the settings of the crawl cannot be read: {why}")))
 }
 
 /// The settings by key.

@@ -12,6 +12,16 @@ use argiope_core::crawl::rules::{
 };
 use serde::{Deserialize, Serialize};
 
+/// The longest text of settings that is read from a store.
+const MAX_TEXT: usize = 8 << 20;
+const MAX_ROOTS: usize = 100_000;
+/// The maximum number of patterns, parameters or rules of one setting.
+const MAX_LIST: usize = 1_000;
+const MAX_SIZE: Size = Size(1 << 30);
+const MAX_HEAD: Size = Size(16 << 20);
+const MAX_URL: usize = 64 << 10;
+const MAX_LINKS: usize = 1 << 20;
+
 /// Gives every field of [`Config`] its class.
 macro_rules! classes {
     (
@@ -133,6 +143,41 @@ classes! {
     }
 }
 
+impl SharedSettings {
+    /// Reads the settings in a store. A value above its maximum is an error: memory is never allocated as the store says.
+    pub fn read(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_TEXT {
+            return Err(format!("they have more than {MAX_TEXT} bytes"));
+        }
+        let settings: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        settings.check().map(|()| settings)
+    }
+
+    /// The error about the first setting above the maximum of a fleet.
+    pub fn check(&self) -> Result<(), String> {
+        let lists = [
+            ("include", self.include.len()),
+            ("exclude", self.exclude.len()),
+            ("strip-param", self.strip_param.len()),
+            ("extract", self.extract.len()),
+            ("with", self.with.len()),
+        ];
+        let counts = [
+            ("roots", self.roots.len(), MAX_ROOTS),
+            ("max-url", self.max_url, MAX_URL),
+            ("max-links", self.max_links, MAX_LINKS),
+        ];
+        let sizes = [("max-size", self.max_size, MAX_SIZE), ("max-head", self.max_head, MAX_HEAD)];
+        let counts = lists.map(|(name, count)| (name, count, MAX_LIST)).into_iter().chain(counts);
+        let too_many = counts.filter(|(_, count, max)| count > max).map(|(name, _, max)| (name, max.to_string()));
+        let too_large = sizes.into_iter().filter(|(_, size, max)| size > max);
+        match too_many.chain(too_large.map(|(name, _, max)| (name, max.to_string()))).next() {
+            Some((name, max)) => Err(format!("{name}: a fleet allows at most {max}")),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Default for SharedSettings {
     fn default() -> Self {
         Self::of(&Config::default())
@@ -155,6 +200,23 @@ mod tests {
         let config = shared.with_own(&own);
         let roots = vec!["http://planted.example/".to_owned()];
         assert_eq!(config, Config { roots, depth: Some(3), ..own });
+    }
+
+    #[test]
+    fn values_of_the_store_have_maxima() {
+        for (key, value) in [
+            ("max-size", r#""2G""#.to_owned()),
+            ("max-head", r#""17M""#.to_owned()),
+            ("max-links", u64::MAX.to_string()),
+            ("max-url", "1000000".to_owned()),
+            ("include", serde_json::to_string(&vec!["x"; 1_001]).expect("JSON")),
+            ("roots", serde_json::to_string(&vec!["h"; 100_001]).expect("JSON")),
+        ] {
+            let refused = SharedSettings::read(&format!(r#"{{"{key}":{value}}}"#)).expect_err("above the maximum");
+            assert!(refused.contains(key) && refused.contains("at most"), "{refused}");
+        }
+        assert!(SharedSettings::read(&" ".repeat(9 << 20)).is_err());
+        assert_eq!(SharedSettings::read("{}"), Ok(SharedSettings::default()));
     }
 
     #[test]
