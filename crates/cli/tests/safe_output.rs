@@ -138,3 +138,33 @@ fn a_header_with_bare_line_feeds_is_printed_without_the_body() {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert!(text.contains("< X-Last: 1\n") && !text.contains("secret"), "{text}");
 }
+
+#[test]
+fn a_report_opens_no_link_no_pipe_and_no_huge_file_in_place_of_the_findings_of_a_check() {
+    let site = Site::http("127.6.7.4:0").expect("a loopback address").page("/", Response::html("<title>x</title>"));
+    let root = site.url("/");
+    let _web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    assert_eq!(run(folder.path(), &["crawl", &root, "-q", "--out", "d"]).status.code(), Some(0));
+    let findings = folder.path().join("d/check.json");
+    let foreign = folder.path().join("foreign.json");
+    let valid = r#"{"findings":[],"summary":{"links":0,"external":0,"broken":0,"broken_places":0,"unknown":0}}"#;
+    fs::write(&findings, valid).expect("written");
+    assert_eq!(run(folder.path(), &["report", "d"]).status.code(), Some(0));
+    fs::rename(&findings, &foreign).expect("moved");
+    let plants: [&dyn Fn(); 3] = [
+        &|| symlink(&foreign, &findings).expect("a link"),
+        &|| {
+            let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+            rustix::fs::mknodat(rustix::fs::CWD, &findings, kind, mode, 0).expect("a pipe");
+        },
+        &|| fs::File::create(&findings).and_then(|file| file.set_len(300 << 20)).expect("a sparse file"),
+    ];
+    for plant in plants {
+        plant();
+        let output = run(folder.path(), &["report", "d"]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr_of(&output));
+        assert!(stderr_of(&output).contains("check.json cannot be read"), "{}", stderr_of(&output));
+        fs::remove_file(&findings).expect("removed");
+    }
+}

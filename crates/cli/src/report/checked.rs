@@ -1,9 +1,11 @@
 //! [`CheckedLinks`]: what `argiope check -d` found in a crawl directory.
 
+use std::io;
 use std::path::Path;
 
 use argiope_check::CHECK_FILE;
 use argiope_core::Url;
+use argiope_store::disk::{Files as _, OsFiles};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +13,8 @@ use crate::records::ReadError;
 
 /// Maximum number of places that are shown of a target.
 const MAX_PLACES: usize = 1;
+/// The largest file of findings that is read. A finding has a few hundred bytes.
+const MAX_FILE: u64 = 256 << 20;
 
 /// The findings of a check.
 #[derive(Debug, Default, Deserialize)]
@@ -50,9 +54,9 @@ impl CheckedLinks {
     /// Reads the findings of the check that made this directory; `None` if another command made it.
     pub fn of_directory(directory: &Path) -> Result<Option<Self>, ReadError> {
         let file = directory.join(CHECK_FILE);
-        let text = match std::fs::read(&file) {
+        let text = match read_own(directory, CHECK_FILE) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(ReadError::Refused(format!("{} cannot be read: {error}", file.display()))),
         };
         let damaged = |error| ReadError::Refused(format!("{} is damaged: {error}", file.display()));
@@ -76,6 +80,19 @@ impl CheckedLinks {
             "targets": targets,
         })
     }
+}
+
+/// Reads a file of a crawl directory: a regular file, and no symbolic link.
+fn read_own(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
+    let file = OsFiles::new(directory).open(name)?;
+    let length = file.length()?;
+    if length > MAX_FILE {
+        return Err(io::Error::other(format!("it has {length} bytes, more than Argiope writes")));
+    }
+    let mut content = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+    let read = file.read_at(&mut content, 0)?;
+    content.truncate(read);
+    Ok(content)
 }
 
 impl CheckedLink {
