@@ -8,7 +8,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{XattrFlags, fsetxattr, lgetxattr};
+use rustix::fs::{CWD, RenameFlags, XattrFlags, fsetxattr, lgetxattr, renameat_with};
+use rustix::io::Errno;
 
 /// A file being written.
 pub struct AtomicFile {
@@ -20,6 +21,8 @@ pub struct AtomicFile {
     path: PathBuf,
     /// Whether it is marked as written by this program: see [`AtomicFile::create_output`].
     is_marked: bool,
+    /// Whether there must still be no file of the final name when this one is complete.
+    is_new: bool,
 }
 
 /// The extended attribute that marks an output. Its value is the size and the time of change of the file, so that a file
@@ -33,7 +36,7 @@ impl AtomicFile {
         if path.metadata().is_ok_and(|meta| !meta.is_file()) {
             // A device or a pipe. For a directory, the system returns an error.
             let file = File::options().write(true).open(path)?;
-            return Ok(Self { file: Some(file), temporary: None, path: final_path, is_marked: false });
+            return Ok(Self { file: Some(file), temporary: None, path: final_path, is_marked: false, is_new: false });
         }
         if path.file_name().is_none() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -41,7 +44,7 @@ impl AtomicFile {
         // A unique name. It is short, so that it is valid even if the final name has the maximum length.
         let temporary = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
         let file = File::options().write(true).create_new(true).open(&temporary)?;
-        Ok(Self { file: Some(file), temporary: Some(temporary), path: final_path, is_marked: false })
+        Ok(Self { file: Some(file), temporary: Some(temporary), path: final_path, is_marked: false, is_new: false })
     }
 
     /// Creates a file that the user names for an output. An existing file is replaced only if it is empty, or if this
@@ -50,37 +53,56 @@ impl AtomicFile {
         Self::check_output(path)?;
         let mut file = Self::create(path)?;
         file.is_marked = file.temporary.is_some();
+        file.is_new = path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         Ok(file)
     }
 
     /// The error that [`AtomicFile::create_output`] would return for an existing file.
     pub fn check_output(path: &Path) -> io::Result<()> {
-        let why = "it exists, and Argiope did not write it; remove it or name another file";
-        if is_foreign(path) { Err(io::Error::new(io::ErrorKind::AlreadyExists, why)) } else { Ok(()) }
+        foreign_content(path).map_or(Ok(()), |why| Err(refused(why)))
     }
 
     /// Renames the complete file to its final name.
     pub fn rename_into_place(mut self) -> io::Result<()> {
         if let Some(file) = self.file.take().filter(|_| self.is_marked) {
-            // Ignored: where the file system has no such attributes, the file is not replaced later.
+            // Ignored: where the file system has no such attributes, the file is not replaced later, and the error says
+            // that its origin is not known.
             let _ = fsetxattr(&file, MARK, mark_of(&file.metadata()?).as_bytes(), XattrFlags::empty());
         }
         match self.temporary.take() {
             None => Ok(()),
-            Some(temporary) => fs::rename(&temporary, &self.path).inspect_err(|_| {
+            Some(temporary) => self.rename(&temporary).inspect_err(|_| {
                 // Remove the temporary file, which could be mistaken for the complete one.
                 let _ = fs::remove_file(&temporary);
             }),
         }
     }
 
+    /// Gives the complete file its final name.
+    fn rename(&self, temporary: &Path) -> io::Result<()> {
+        if self.is_new {
+            match renameat_with(CWD, temporary, CWD, &self.path, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => return Err(refused("it was created in the meantime")),
+                // The file system does not have this operation.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+                renamed => return Ok(renamed?),
+            }
+        }
+        fs::rename(temporary, &self.path)
+    }
+
     /// Writes a whole file of a crawl directory. Unlike [`AtomicFile::write`], it refuses a symbolic link, a device or
     /// a pipe of this name.
     pub fn write_own(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        if path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it"));
-        }
+        refuse_irregular(path)?;
         Self::write(path, bytes)
+    }
+
+    /// Writes a whole output into a folder that the user names: see [`AtomicFile::create_output`]. It refuses a symbolic
+    /// link, a device or a pipe of this name, which the user does not name.
+    pub fn write_output_in_folder(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        refuse_irregular(path)?;
+        Self::write_output(path, bytes)
     }
 
     /// Writes a whole output: see [`AtomicFile::create_output`].
@@ -98,13 +120,31 @@ impl AtomicFile {
     }
 }
 
-/// Whether this is a file with content that this program has not written. A symbolic link has no content of its own.
-fn is_foreign(path: &Path) -> bool {
-    let Ok(metadata) = path.symlink_metadata() else { return false };
+/// Why this is a file with content that this program may not have written; `None` if it is not. A symbolic link has no
+/// content of its own.
+fn foreign_content(path: &Path) -> Option<&'static str> {
+    let metadata = path.symlink_metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() > 0)?;
     let mut value = [0; 64];
-    let mark = lgetxattr(path, MARK, &mut value).ok();
-    let is_own = mark.and_then(|length| value.get(..length)) == Some(mark_of(&metadata).as_bytes());
-    metadata.is_file() && metadata.len() > 0 && !is_own
+    let length = lgetxattr(path, MARK, &mut value).ok();
+    match length.and_then(|length| value.get(..length)) {
+        Some(mark) if mark == mark_of(&metadata).as_bytes() => None,
+        Some(_) => Some("it was changed after Argiope had written it"),
+        // A file of somebody else, or the file system has no attributes, or they were lost when it was copied.
+        None => Some("it exists, and it cannot be told whether Argiope wrote it"),
+    }
+}
+
+/// The error for an output that is not replaced.
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, format!("{why}; remove it or name another file"))
+}
+
+/// The error for a symbolic link, a device or a pipe.
+fn refuse_irregular(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata().is_ok_and(|meta| !meta.is_file()) {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file; remove it")),
+        false => Ok(()),
+    }
 }
 
 /// The value of [`MARK`] for a file.
@@ -155,17 +195,43 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         // A changed output, and a file of somebody else.
-        for is_removed in [false, true] {
+        for (is_removed, why) in [(false, "it was changed after Argiope"), (true, "it cannot be told whether Argiope")]
+        {
             if is_removed {
                 fs::remove_file(&path).unwrap();
             }
             fs::write(&path, "precious").unwrap();
             let error = AtomicFile::write_output(&path, "new").unwrap_err().to_string();
-            assert!(error.contains("Argiope did not write it"), "{error}");
+            assert!(error.contains(why), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         }
         fs::write(&path, "").unwrap();
         AtomicFile::write_output(&path, "in an empty file").unwrap();
+    }
+
+    #[test]
+    fn an_output_does_not_replace_a_file_that_was_created_in_the_meantime() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        let mut output = AtomicFile::create_output(&path).unwrap();
+        output.write_all(b"new").unwrap();
+        fs::write(&path, "precious").unwrap();
+        let error = output.rename_into_place().unwrap_err().to_string();
+        assert!(error.contains("created in the meantime"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_regular_files_are_written_in_a_folder_of_outputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+        (0..2).for_each(|_| AtomicFile::write_output_in_folder(&file, "new").unwrap());
+        symlink("/dev/null", &link).unwrap();
+        for path in [&link, Path::new("/dev/null")] {
+            let error = AtomicFile::write_output_in_folder(path, "new").unwrap_err().to_string();
+            assert_eq!(error, "it is not a regular file; remove it");
+        }
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
         let body = rewrite(&page, file_type.form, &map, file, &mut missing);
         let path = folder.join(file.as_ref());
         create_folders(folder, file)?;
-        AtomicFile::write(&path, body).map_err(|error| of_file(&path, error))?;
+        AtomicFile::write_own(&path, body).map_err(|error| of_file(&path, error))?;
         let line = serde_json::json!({"url": record.url, "file": file, "content_type": record.content_type});
         writeln!(list, "{line}")?;
         files += 1;
@@ -106,7 +106,7 @@ pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadErro
         Ok(())
     })?;
     let index = folder.join("index.html");
-    AtomicFile::write(&index, start_page(&map)).map_err(|error| of_file(&index, error))?;
+    AtomicFile::write_own(&index, start_page(&map)).map_err(|error| of_file(&index, error))?;
     list.into_inner().map_err(io::IntoInnerError::into_error)?.rename_into_place()?;
     progress.end();
     Ok(SiteExportCount { files, missing: missing.len() as u64 })

@@ -83,7 +83,7 @@ pub fn text_files(directory: &Path, form: TextForm, folder: &Path) -> Result<u64
         let name = names.assign(&page.url, extension);
         create_folders(folder, &name.to_string_lossy())?;
         let path = folder.join(name);
-        AtomicFile::write_output(&path, content).map_err(|error| of_file(&path, error))?;
+        AtomicFile::write_output_in_folder(&path, content).map_err(|error| of_file(&path, error))?;
         count += 1;
         Ok(())
     })?;
