@@ -13,9 +13,9 @@ use super::FleetCommandError;
 const VARIABLE: &str = "ARGIOPE_FRONTIER_PASSWORD";
 
 /// The address of the store with its password. A file has precedence over the environment. An address that has a password
-/// already is used as it is.
+/// already is used as it is, and so is one without a scheme, which is refused later.
 pub fn address_with_password(address: &str, file: Option<&Path>) -> Result<String, FleetCommandError> {
-    let (scheme, rest) = address.split_once("://").unwrap_or((address, ""));
+    let Some((scheme, rest)) = address.split_once("://") else { return Ok(address.to_owned()) };
     let (user, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
     if user.contains(':') {
         return match file {
@@ -57,6 +57,7 @@ mod tests {
         assert_eq!(with("redis://a:1,b:2").as_deref(), Some("redis://:p%40ss%3A%2Fw@a:1,b:2"));
         assert_eq!(with("rediss://me@a:1").as_deref(), Some("rediss://me:p%40ss%3A%2Fw@a:1"));
         assert_eq!(with("redis://me:other@a:1"), None);
+        assert_eq!(with("a:1").as_deref(), Some("a:1"));
         std::fs::write(file.path(), "\n").expect("written");
         assert_eq!(with("redis://a:1"), None);
     }
