@@ -68,14 +68,18 @@ fn site(roots: &[String]) -> String {
     format!("{}{more}", hosts.join(", "))
 }
 
-/// The settings that differ from the defaults, as flags. Stored settings have no secrets.
+/// The settings whose values are paths of the machine. A report is for other people.
+const PATHS: &[&str] = &["out", "jsonl", "cookies", "extract-file", "ca-cert", "cert", "key"];
+
+/// The settings that differ from the defaults, as flags, without paths. Stored settings have no secrets.
 fn changed_settings(config: &Config) -> Vec<String> {
     let map = |config: &Config| match serde_json::to_value(config) {
         Ok(Value::Object(map)) => map,
         _ => serde_json::Map::new(),
     };
     let defaults = map(&Config::default());
-    let is_changed = |name: &str, value: &Value| !matches!(name, "roots" | "out") && defaults.get(name) != Some(value);
+    let is_shown = |name: &str| name != "roots" && !PATHS.contains(&name);
+    let is_changed = |name: &str, value: &Value| is_shown(name) && defaults.get(name) != Some(value);
     map(config).iter().filter(|(name, value)| is_changed(name, value)).map(|(name, value)| flag(name, value)).collect()
 }
 
@@ -101,5 +105,13 @@ mod tests {
         let config = Config { depth: Some(2), assets: true, ..Config::default() };
         assert_eq!(changed_settings(&config), ["--assets", "--depth 2"]);
         assert!(changed_settings(&Config::default()).is_empty());
+    }
+
+    #[test]
+    fn paths_of_the_machine_are_not_named() {
+        let values: serde_json::Map<String, Value> =
+            PATHS.iter().map(|name| ((*name).into(), "/home/me/x".into())).collect();
+        let config: Config = serde_json::from_value(values.into()).expect("settings");
+        assert!(changed_settings(&config).is_empty());
     }
 }
