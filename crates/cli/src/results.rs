@@ -5,7 +5,7 @@ use std::path::Path;
 use argiope_core::crawl::rules::Config;
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::status::OutcomeCounts;
-use argiope_core::{StoreError, StoreErrorKind};
+use argiope_core::{Outcome, StoreError, StoreErrorKind};
 use argiope_runtime::run_lines;
 use argiope_store::cluster::FleetSettings;
 use argiope_store::disk::{CrawlFile, HistoryEvent};
@@ -73,6 +73,20 @@ pub fn walk(
         walk_round(location, &store.of_round(round), &mut each)?;
     }
     Ok(CrawlFile::without_directory())
+}
+
+/// Whether a root has given a page, directly or after redirects, in any round. Reads until the first such page.
+pub fn has_root_page(location: &Path) -> Result<bool, ReadError> {
+    let mut is_found = false;
+    let walked = walk(location, |event| {
+        if let HistoryEvent::FinalOutcome { outcome: Outcome::Ok | Outcome::NotModified, line, .. } = event {
+            let record = StoredRecord::read(line)?;
+            is_found = record.is_page() && record.depth == 0;
+        }
+        // The error ends the walk.
+        if is_found { Err(ReadError::Refused(String::new())) } else { Ok(()) }
+    });
+    if is_found { Ok(true) } else { walked.map(|_| false) }
 }
 
 /// Calls `each` with the events of one round.

@@ -123,7 +123,7 @@ fn prepare(folder: &Path) -> Result<(), ReadError> {
     if fs::read_dir(folder)?.next().is_none() {
         // The complete list replaces this empty file at the end. Without it, an interrupted export could not be repeated.
         fs::File::create_new(list)?;
-    } else if !list.is_file() {
+    } else if !list.symlink_metadata().is_ok_and(|found| found.is_file()) {
         let why = format!("{} is not empty and not an earlier export: name a new folder", folder.display());
         return Err(ReadError::Usage(why));
     }

@@ -26,7 +26,7 @@ pub struct MissingRoots {
     /// How many URLs robots.txt disallows.
     disallowed: u64,
     /// Whether another attempt may succeed for one of them.
-    may_succeed_later: bool,
+    pub may_succeed_later: bool,
 }
 
 #[derive(Clone, Debug)]

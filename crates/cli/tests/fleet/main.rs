@@ -471,3 +471,24 @@ fn a_merge_to_a_full_disk_leaves_no_directory_and_can_be_repeated() {
     }
     practice.check(&records(&fleet.folder.path().join("all.jsonl")));
 }
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_fleet_whose_roots_give_no_page_exits_with_4() {
+    let fleet = Fleet::new(RedisCluster::single());
+    let site = Site::http("127.6.60.9:0").expect("a loopback address").fallback(Response::status(404));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
+    // A port without a server, on which the crawl of a directory could succeed later.
+    let closed = format!(
+        "http://{}/",
+        std::net::TcpListener::bind("127.6.60.9:0").and_then(|port| port.local_addr()).expect("a port")
+    );
+    // The second process finds the crawl finished.
+    for _ in 0..2 {
+        let output = fleet.command(&[&root, &closed, "--max-tries", "1"]).output().expect("the command runs");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(4), "{stderr}");
+        assert!(!stderr.contains("run the same command"), "{stderr}");
+    }
+}

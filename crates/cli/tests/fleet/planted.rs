@@ -88,7 +88,7 @@ fn planted_roots_get_no_secrets_and_open_no_private_network() {
     let planted = json!({ "roots": [format!("http://127.6.60.3:{port}/")], "allow-private": true });
     fleet.plant(&planted, &[]);
     let (code, messages) = fleet.join(&["--header", SECRET]);
-    assert_eq!((code, attacker.requests()), (Some(0), 0), "a private address: {messages}");
+    assert_eq!((code, attacker.requests()), (Some(4), 0), "a private address: {messages}");
     assert!(messages.contains("--header is sent only to roots that this process names"), "{messages}");
     let fleet = Fleet::new(RedisCluster::single());
     fleet.plant(&planted, &[]);

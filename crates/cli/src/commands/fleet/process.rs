@@ -30,6 +30,7 @@ use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, MessageSettings};
 use crate::report::CrawlReport;
+use crate::results;
 use crate::screen::live::LivePrinter;
 use crate::screen::wording;
 
@@ -334,19 +335,20 @@ impl Participant<'_> {
         }
     }
 
-    /// The exit code after the end of the whole crawl. Reads all records if the code depends on them (`--fail-on`), and
-    /// passes the report to `state_code`.
+    /// The exit code after the end of the whole crawl. Reads all records if the code depends on them (`--fail-on`, or no
+    /// root has given a page), and passes the report to `state_code`.
     fn final_exit_code(
         &self,
         state_code: fn(MessageSettings, &CrawlReport) -> ExitCode,
     ) -> Result<ExitCode, FleetCommandError> {
-        if self.shared.messages.fail_on.is_none() {
+        let results = Path::new(&self.settings.out);
+        // If the results cannot be read, it is not known that the roots have given no page.
+        if self.shared.messages.fail_on.is_none() && results::has_root_page(results).unwrap_or(true) {
             return Ok(ExitCode::SUCCESS);
         }
-        let report = CrawlReport::from_directory(Path::new(&self.settings.out));
-        let mut report = report.map_err(|error| FleetCommandError::Failed(error.to_string()))?;
-        // Exit code 4, for roots without a page, does not exist in a fleet.
-        report.has_root_page = true;
+        let mut report = CrawlReport::from_directory(results)?;
+        // A finished crawl of a fleet queues no root again.
+        report.missing_roots.may_succeed_later = false;
         Ok(state_code(self.shared.messages, &report))
     }
 
