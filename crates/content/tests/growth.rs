@@ -88,21 +88,43 @@ fn selectors_grow_with_the_page() {
     assert!(all.is_empty(), "{all:#?}");
 }
 
-#[test]
-fn fields_grow_with_the_page() {
-    let rules = [
-        "[fields]\nx = { select = 'div, li', regex = 'never (matches|this)' }",
-        "[fields]\nx = 'p:has(b)'\nlinks = { select = 'a@href', many = true }",
-        "[fields.items]\nselect = 'div, li, tr'\nfields.a = 'b'\nfields.b = 'td:last-child'\nfields.c = '@id'",
-        "[fields]\na = 'jsonld:Product.name'\nb = { select = 'jsonld:Product', many = true }",
-        "[fields]\na = { select = 'microdata:name', many = true }\nb = 'microdata:Product'",
-        "[fields]\na = 'meta:description'\nb = { select = 'og:image', many = true }",
-    ];
-    let mut all = Vec::new();
-    for rules in rules {
-        all.extend(faults(rules, &|html, budget| extract(rules, html, budget)));
-    }
+/// Checks that fields with these rules grow with the page. Each set of rules is a test of its own, so that they run in
+/// parallel.
+fn assert_fields_grow(rules: &str) {
+    let all = faults(rules, &|html, budget| extract(rules, html, budget));
     assert!(all.is_empty(), "{all:#?}");
+}
+
+#[test]
+fn fields_with_a_regular_expression_grow_with_the_page() {
+    assert_fields_grow("[fields]\nx = { select = 'div, li', regex = 'never (matches|this)' }");
+}
+
+#[test]
+fn fields_of_links_grow_with_the_page() {
+    assert_fields_grow("[fields]\nx = 'p:has(b)'\nlinks = { select = 'a@href', many = true }");
+}
+
+#[test]
+fn items_grow_with_the_page() {
+    assert_fields_grow(
+        "[fields.items]\nselect = 'div, li, tr'\nfields.a = 'b'\nfields.b = 'td:last-child'\nfields.c = '@id'",
+    );
+}
+
+#[test]
+fn fields_of_json_ld_grow_with_the_page() {
+    assert_fields_grow("[fields]\na = 'jsonld:Product.name'\nb = { select = 'jsonld:Product', many = true }");
+}
+
+#[test]
+fn fields_of_microdata_grow_with_the_page() {
+    assert_fields_grow("[fields]\na = { select = 'microdata:name', many = true }\nb = 'microdata:Product'");
+}
+
+#[test]
+fn fields_of_metadata_grow_with_the_page() {
+    assert_fields_grow("[fields]\na = 'meta:description'\nb = { select = 'og:image', many = true }");
 }
 
 #[test]
