@@ -14,6 +14,9 @@ use crate::segments::{EarlierPlace, SegmentStore};
 /// Maximum size of the cache of groups, in bytes. A group is a part of a segment: the records that were settled
 /// together (see `segments`).
 const CACHE_BYTES: usize = 32 << 20;
+/// No more groups are read for the links of a host when those read for it have this size. The store chooses which
+/// groups the links refer to; those of a fleet have a few megabytes.
+const MAX_HOST_BYTES: usize = 256 << 20;
 /// How many groups are read in parallel, because object storage has a high latency.
 const PARALLEL_READS: usize = 8;
 /// Time between two attempts to read a group.
@@ -56,7 +59,7 @@ impl RecallThread {
         let mut has_warned = false;
         for TakenLinks { bucket, epoch, host, note } in incoming {
             let earlier = loop {
-                match self.recall(&host) {
+                match self.recall(&host, MAX_HOST_BYTES) {
                     Ok(earlier) => break earlier,
                     Err(error) => {
                         if !std::mem::replace(&mut has_warned, true) {
@@ -75,8 +78,9 @@ impl RecallThread {
         }
     }
 
-    /// The earlier record of each link, in order; `None` for a new link. Empty if all links are new.
-    fn recall(&mut self, host: &TakenHost) -> io::Result<Vec<Option<Box<[u8]>>>> {
+    /// The earlier record of each link, in order; `None` for a new link. Empty if all links are new. If the groups have
+    /// more than `limit` bytes, the links of the rest count as new.
+    fn recall(&mut self, host: &TakenHost, limit: usize) -> io::Result<Vec<Option<Box<[u8]>>>> {
         let places = host.links.iter().map(|taken| taken.earlier);
         if places.clone().all(|place| place.is_none()) {
             return Ok(Vec::new());
@@ -91,9 +95,14 @@ impl RecallThread {
         missing.dedup();
         // Evict before reading, not while reading: all groups of this host are needed below.
         self.evict();
+        let mut read_bytes = 0;
         for chunk in missing.chunks(PARALLEL_READS) {
+            if read_bytes > limit {
+                break;
+            }
             for (key, lines) in chunk.iter().zip(self.read(chunk)) {
                 let lines = lines?;
+                read_bytes += lines.len();
                 self.bytes += lines.len();
                 self.groups.insert(*key, Arc::new(lines));
                 self.order.push_back(*key);
@@ -130,5 +139,52 @@ impl RecallThread {
         {
             self.bytes -= self.groups.remove(&oldest).map_or(0, |lines| lines.len());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::codec::TakenLink;
+    use crate::segments::SegmentGroup;
+    use argiope_core::crawl::lease::Lease;
+    use argiope_core::{Link, Time, Url};
+    use std::sync::mpsc::channel;
+
+    /// As many groups as three parallel reads have.
+    const GROUPS: u64 = 3 * PARALLEL_READS as u64;
+
+    #[test]
+    fn the_groups_of_a_host_are_read_up_to_a_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = SegmentStore::create(folder.path(), 1, "{}").expect("created");
+        let group = |sequence| SegmentGroup {
+            bucket: 1,
+            epoch: 1,
+            sequence,
+            lines: format!("{sequence:099}\n").into_bytes(),
+            ..SegmentGroup::default()
+        };
+        first.write("me", "one", &(1..=GROUPS).map(group).collect::<Vec<_>>()).expect("written");
+        first.write_positions("one", &[(1, 1, "me".into(), GROUPS)]).expect("written");
+        let second = SegmentStore::create(folder.path(), 2, "{}").expect("created");
+        let mut links = Vec::new();
+        let names = second.earlier_segments().expect("read");
+        let add = |record: crate::segments::PlacedRecord<'_>| {
+            let link = Link::root(Url::parse("http://h.example/").expect("a URL"), 0);
+            links.push(TakenLink { link, earlier: Some(record.place) });
+            Ok(())
+        };
+        first.placed_records(&names, add).expect("read");
+        let host = TakenHost { host: "h.example".into(), left: 0, links };
+        let recalled = |limit| {
+            let shared = Shared::new(Box::new(|| Time::ZERO), Lease::until(Time::NEVER), channel().0, Box::new(|_| ()));
+            let earlier = RecallThread::new(shared, second.clone()).recall(&host, limit).expect("recalled");
+            assert_eq!(earlier.len() as u64, GROUPS);
+            earlier.iter().flatten().count()
+        };
+        assert_eq!(recalled(MAX_HOST_BYTES) as u64, GROUPS);
+        assert_eq!(recalled(PARALLEL_READS * 100), 2 * PARALLEL_READS);
+        assert_eq!(recalled(0), PARALLEL_READS);
     }
 }
