@@ -10,8 +10,8 @@ use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::crawl::warc::WarcLocation;
 use argiope_core::page::examine::OpenGraph;
 use argiope_core::{Failure, LinkKind, Outcome, StoreError, StoreErrorKind, Truncated};
+use argiope_fleet::segments::SegmentStore;
 use argiope_store::disk::{self, CrawlFile, HistoryEvent};
-use argiope_store::segments::SegmentStore;
 use serde::Deserialize;
 
 use crate::flags::settings::crawl_settings_of_stored;

@@ -6,10 +6,10 @@ use argiope_core::crawl::rules::Config;
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::status::OutcomeCounts;
 use argiope_core::{Outcome, StoreError, StoreErrorKind};
+use argiope_fleet::cluster::FleetSettings;
+use argiope_fleet::segments::{LinkOrigin, SegmentItem, SegmentStore, redacted_place};
 use argiope_runtime::run_lines;
-use argiope_store::cluster::FleetSettings;
 use argiope_store::disk::{CrawlFile, HistoryEvent};
-use argiope_store::segments::{LinkOrigin, SegmentItem, SegmentStore, redacted_place};
 use serde::{Deserialize, Serialize};
 
 use crate::flags::shared_settings::SharedSettings;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Host names, numbered in order of arrival.
 #[derive(Default)]
-pub(crate) struct LaneNames {
+pub struct LaneNames {
     /// All names, concatenated.
     text: String,
     offsets: NameOffsets,
@@ -25,7 +25,7 @@ impl LaneNames {
         name_at(&self.text, &self.offsets, lane.index())
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.offsets.ends.len()
     }
 

@@ -1,17 +1,13 @@
-//! Storage: the frontier in memory, on disk and in a cluster; the crawl directory; the results of a fleet.
+//! Storage: the frontier in memory and on disk; the crawl directory.
 
 mod bytequeue;
 mod chunked_vec;
-#[cfg(feature = "fleet")]
-pub mod cluster;
 pub mod disk;
-mod lanes;
-mod link_codec;
+pub mod lanes;
+pub mod link_codec;
 pub mod memory;
 pub mod seen;
-#[cfg(feature = "fleet")]
-pub mod segments;
-mod varint;
+pub mod varint;
 
 pub use memory::MemoryFrontier;
 pub use seen::SeenSet;

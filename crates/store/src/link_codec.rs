@@ -20,7 +20,7 @@ const KIND: u8 = 0x3F;
 
 /// A link without its host and its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BareLink<'a> {
+pub struct BareLink<'a> {
     pub kind: LinkKind,
     pub https: bool,
     /// How many redirects may still be followed.
@@ -101,17 +101,17 @@ impl<'a> BareLink<'a> {
 }
 
 /// The beginning of a URL.
-pub(crate) fn scheme(https: bool) -> &'static str {
+pub fn scheme(https: bool) -> &'static str {
     if https { "https://" } else { "http://" }
 }
 
 /// The part of a URL after its scheme.
-pub(crate) fn after_scheme(url: UrlRef<'_>) -> &str {
+pub fn after_scheme(url: UrlRef<'_>) -> &str {
     url.as_str().get(scheme(url.is_https()).len()..).unwrap_or_default()
 }
 
 /// The part of a URL that its host does not determine: port, path and query.
-pub(crate) fn after_host(url: UrlRef<'_>) -> &str {
+pub fn after_host(url: UrlRef<'_>) -> &str {
     after_scheme(url).get(url.host().len()..).unwrap_or("/")
 }
 

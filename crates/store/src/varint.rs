@@ -4,10 +4,10 @@
 use argiope_core::LaneId;
 
 /// The maximum length of a varint: 64 bits, seven in each byte.
-pub(crate) const MAX_VARINT: usize = 10;
+pub const MAX_VARINT: usize = 10;
 
 /// Appends a varint.
-pub(crate) fn write_varint(mut number: u64, out: &mut Vec<u8>) {
+pub fn write_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -16,7 +16,7 @@ pub(crate) fn write_varint(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// The bytes of a varint, in a buffer of the caller.
-pub(crate) fn varint_bytes(mut number: u64, buffer: &mut [u8; MAX_VARINT]) -> &[u8] {
+pub fn varint_bytes(mut number: u64, buffer: &mut [u8; MAX_VARINT]) -> &[u8] {
     let mut length = 0;
     for byte in buffer.iter_mut() {
         *byte = number as u8 | 0x80;
@@ -30,7 +30,7 @@ pub(crate) fn varint_bytes(mut number: u64, buffer: &mut [u8; MAX_VARINT]) -> &[
 }
 
 /// A cursor over bytes.
-pub(crate) struct Bytes<'a>(pub &'a [u8]);
+pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
     pub fn byte(&mut self) -> Option<u8> {

@@ -9,10 +9,11 @@ use std::process::Command;
 use module_graph::{Edge, ModuleGraph};
 
 /// The source folders of the crawler itself, without the servers (practice web, dashboard).
-const CRAWLER: [&str; 9] = [
+const CRAWLER: [&str; 10] = [
     "crates/core/src",
     "crates/engine/src",
     "crates/store/src",
+    "crates/fleet/src",
     "crates/content/src",
     "crates/runtime/src",
     "crates/argiope/src",
@@ -255,6 +256,8 @@ fn the_core_has_no_runtime_in_its_dependency_tree() {
 fn engine_and_store_do_not_depend_on_each_other() {
     assert!(!dependency_tree("argiope-engine").contains_key("argiope-store"));
     assert!(!dependency_tree("argiope-store").contains_key("argiope-engine"));
+    let fleet = dependency_tree("argiope-fleet");
+    assert!(fleet.contains_key("argiope-store") && !fleet.contains_key("argiope-engine"), "{fleet:?}");
     let core = dependency_tree("argiope-core");
     assert!(core.keys().all(|name| !name.starts_with("argiope-") || name == "argiope-core"), "{core:?}");
 }
@@ -336,6 +339,7 @@ fn the_library_does_not_depend_on_parts_of_the_command() {
         "rcgen",
         "redis",
         "object_store",
+        "argiope-fleet",
         "argiope-cli",
         "argiope-check",
         "argiope-dashboard",
@@ -564,12 +568,12 @@ fn all_licences_are_accepted_and_no_banned_crate_is_used() {
 #[test]
 fn only_one_folder_uses_the_redis_client() {
     let files = files_using(&CRAWLER, "redis");
-    assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/store/src/cluster/")), "{files:?}");
+    assert!(!files.is_empty() && files.iter().all(|file| file.starts_with("crates/fleet/src/cluster/")), "{files:?}");
 }
 
 #[test]
 fn only_one_folder_uses_the_object_storage_client() {
     let files = files_using(&CRAWLER, "object_store");
-    let is_inside = |file: &String| file.starts_with("crates/store/src/segments/objects/");
+    let is_inside = |file: &String| file.starts_with("crates/fleet/src/segments/objects/");
     assert!(!files.is_empty() && files.iter().all(is_inside), "{files:?}");
 }

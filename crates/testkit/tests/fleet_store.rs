@@ -11,7 +11,7 @@ use std::time::Duration;
 use argiope_core::base::custom_request::{CustomRequest, Method};
 use argiope_core::base::link::ALREADY_SENT;
 use argiope_core::{Link, LinkRef, Url};
-use argiope_store::cluster::{
+use argiope_fleet::cluster::{
     BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleReply, SettleRequest, TakeRequest, TakeResult,
     bucket_of,
 };

@@ -7,7 +7,8 @@ use std::path::Path;
 use argiope_core::crawl::rules::{Rules, ScopeKind};
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::{LinkKind, Outcome, UrlRef};
-use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph, PageEdges};
+use argiope_fleet::segments::open_graph;
+use argiope_store::disk::{GraphRound, HistoryEvent, PageEdges};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::near_duplicates::{self, TextSketch};
@@ -202,7 +203,7 @@ impl SiteIndex {
             .faulty_sitemaps
             .retain(|sitemap| !sitemap.may_be_guess || robots.values().any(|text| names_sitemap(text, &sitemap.url)));
         index.near_duplicates = near_duplicates::pairs(std::mem::take(&mut index.sketches));
-        let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+        let mut graph = open_graph(directory, GraphRound::Latest)?;
         graph.pages(|page| {
             index.add_edges(&page);
             Ok::<(), ReadError>(())

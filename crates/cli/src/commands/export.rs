@@ -17,8 +17,8 @@ use crate::flags::config_file::UsageError;
 use crate::screen::wording;
 use argiope_content::Extraction;
 use argiope_core::base::escape::visible;
+use argiope_fleet::segments::SegmentStore;
 use argiope_runtime::content_reader;
-use argiope_store::segments::SegmentStore;
 
 /// Size of the write buffer.
 const BUFFER: usize = 64 << 10;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use argiope_core::crawl::rules::Rules;
 use argiope_core::{LinkKind, UrlRef};
+use argiope_fleet::segments::SegmentStore;
 use argiope_store::disk::{HistoryEvent, LinkGraph, UrlTracer};
-use argiope_store::segments::SegmentStore;
 
 use crate::records::{self, ReadError, StoredRecord};
 

@@ -14,10 +14,10 @@ use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::page::robots::{Robots, RobotsVerdict};
 use argiope_core::page::scope::{ScopeRule, ScopeVerdict, percent_decoded};
 use argiope_core::{LinkKind, Outcome, Url, UrlRef};
+use argiope_fleet::segments::{SegmentStore, open_graph};
 use argiope_store::disk::{
     self, CrawlSettings, GraphRound, HistoryEvent, HostTrace, LinkGraph, Referrers, TracedLink, UrlTracer,
 };
-use argiope_store::segments::SegmentStore;
 use regex::Regex;
 use serde::Deserialize;
 
@@ -238,7 +238,7 @@ impl<'a> Source<'a> {
     fn into_graph(self) -> Result<LinkGraph, ReadError> {
         Ok(match self {
             Self::Directory(tracer) => tracer.into_graph()?,
-            Self::Segments(directory) => LinkGraph::open(directory, GraphRound::Latest)?,
+            Self::Segments(directory) => open_graph(directory, GraphRound::Latest)?,
         })
     }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use argiope_core::{StoreError, StoreErrorKind};
-use argiope_store::segments::{SegmentStore, is_object_storage, redacted_place};
+use argiope_fleet::segments::{SegmentStore, is_object_storage, redacted_place};
 
 use super::temporary::TemporaryFile;
 use crate::records::ReadError;

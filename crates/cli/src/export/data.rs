@@ -7,7 +7,8 @@ use std::path::Path;
 use argiope_content::Extraction;
 use argiope_core::base::url::Url;
 use argiope_core::page::page_budget::PageBudget;
-use argiope_store::disk::{GraphRound, Inlinks, LinkGraph};
+use argiope_fleet::segments::open_graph;
+use argiope_store::disk::{GraphRound, Inlinks};
 use serde_json::{Map, Value};
 
 use super::archived::ArchivedPages;
@@ -71,7 +72,7 @@ impl<'a> DataSource<'a> {
     /// The columns of the data: the expected ones in their order, then those of other fields in the records.
     pub fn columns(&mut self) -> Result<Vec<DataColumn>, ReadError> {
         let mut columns: Vec<DataColumn> = Vec::new();
-        let mut graph = LinkGraph::open(self.directory, GraphRound::Latest)?;
+        let mut graph = open_graph(self.directory, GraphRound::Latest)?;
         let mut page_keys = Vec::new();
         self.pages(|record| {
             page_keys.push(graph.url_key(&record.url));

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use argiope_fleet::segments::open_graph;
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
 
 use super::Xml;
@@ -12,7 +13,7 @@ use crate::records::{self, ReadError, StoredRecord};
 
 /// Writes one CSV row per edge.
 pub fn links(directory: &Path, formulas: Formulas, out: &mut dyn Write) -> Result<(), ReadError> {
-    let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+    let mut graph = open_graph(directory, GraphRound::Latest)?;
     let mut has_anchors = false;
     graph.pages(|page| {
         has_anchors |= page.edges().any(|edge| edge.anchor.is_some());
@@ -53,7 +54,7 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
           <key id=\"anchor\" for=\"edge\" attr.name=\"anchor\" attr.type=\"string\"/>\n\
           <graph edgedefault=\"directed\">\n",
     )?;
-    let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+    let mut graph = open_graph(directory, GraphRound::Latest)?;
     write_nodes(directory, &mut graph, out)?;
     graph.pages(|page| {
         for edge in page.edges() {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use argiope_core::crawl::rules::Rules;
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::{LinkKind, Outcome, UrlRef};
+use argiope_fleet::segments::SegmentStore;
 use argiope_store::disk::{self, HistoryEvent};
-use argiope_store::segments::SegmentStore;
 
 use super::detail::{self, ReportDetail};
 use super::{ChangeList, CrawlReport, End, FaultySitemap, LoopMember, PageSummary, RedirectLoops};

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use argiope_core::LinkKind;
-use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
+use argiope_fleet::segments::open_graph;
+use argiope_store::disk::{GraphRound, HistoryEvent};
 
 use super::Top;
 use crate::records::{self, ReadError, StoredRecord};
@@ -29,7 +30,7 @@ pub struct LinkFacts {
 impl LinkFacts {
     /// Reads the pages of the latest round and the graph. Takes about 20 bytes of memory for each page.
     pub fn of_directory(directory: &Path) -> Result<Self, ReadError> {
-        let mut graph = LinkGraph::open(directory, GraphRound::Latest)?;
+        let mut graph = open_graph(directory, GraphRound::Latest)?;
         // The first pass counts the rounds after the first in `rounds_left`. The second pass counts them down to find the last
         // one.
         let (mut page_keys, mut asset_keys, mut rounds_left) = (Vec::new(), Vec::new(), 0_u64);

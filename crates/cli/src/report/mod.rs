@@ -28,7 +28,8 @@ use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, StoreError, Truncated, Url};
 
 use argiope_core::crawl::status::OutcomeCounts;
-use argiope_store::disk::{GraphRound, LinkGraph};
+use argiope_fleet::segments::open_graph;
+use argiope_store::disk::GraphRound;
 
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use backlinks::Backlinks;
@@ -447,7 +448,7 @@ impl CrawlReport {
             return Ok(());
         }
         let urls: Vec<&str> = self.broken.iter().map(|broken| &*broken.url).collect();
-        let found = LinkGraph::open(directory, GraphRound::Latest)?.referrers(&urls, MAX_REFERRERS)?;
+        let found = open_graph(directory, GraphRound::Latest)?.referrers(&urls, MAX_REFERRERS)?;
         for (broken, found) in self.broken.iter_mut().zip(found) {
             // Without a graph, keep the page on which the link was found.
             if found.count > 0 {

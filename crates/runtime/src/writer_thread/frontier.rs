@@ -66,9 +66,9 @@ impl CommitFrontier for MemoryFrontier {
 /// The frontier of a fleet commits on its own threads, so [`CommitFrontier::commit`] has nothing to do. Instead of log
 /// positions, it counts the links that were marked as sent, and those whose mark is replicated.
 #[cfg(feature = "fleet")]
-impl CommitFrontier for argiope_store::cluster::FleetFrontier {
+impl CommitFrontier for argiope_fleet::cluster::FleetFrontier {
     fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
-        argiope_store::cluster::FleetFrontier::keep_line(self, line);
+        argiope_fleet::cluster::FleetFrontier::keep_line(self, line);
         Ok(())
     }
 

@@ -18,7 +18,7 @@ pub fn failed(files: &dyn Files, name: &str, doing: &str, error: io::Error) -> S
 }
 
 /// Whether there is no space for what was to be written.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 

@@ -13,11 +13,9 @@ use super::log::{FOLDER, LogReader};
 use super::os_files::OsFiles;
 use super::record::{REFETCH_NOTE, Record};
 use argiope_core::StoreError;
-#[cfg(feature = "fleet")]
 use std::hash::{BuildHasher as _, RandomState};
+use std::io;
 use std::path::Path;
-#[cfg(feature = "fleet")]
-use std::path::PathBuf;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -48,9 +46,14 @@ pub struct LinkGraph {
 enum GraphSource {
     /// In the log of a crawl directory, at these positions.
     Log { log: LogReader, chunks: Vec<u64> },
-    /// In the segments of a fleet's results, of all rounds up to this one.
-    #[cfg(feature = "fleet")]
-    Segments { directory: PathBuf, last_round: u32 },
+    /// Outside of a crawl directory.
+    Elsewhere(Box<dyn GraphChunks>),
+}
+
+/// The chunks of a graph that is stored outside of a crawl directory.
+pub trait GraphChunks {
+    /// Calls `each` with every chunk, oldest first. Stops at the first error of `each`.
+    fn read(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), StoreError>;
 }
 
 /// The pages that link to a URL.
@@ -85,20 +88,17 @@ impl Inlinks {
 }
 
 impl LinkGraph {
-    /// Opens the graph of a crawl directory or of a fleet's results.
+    /// Opens the graph of a crawl directory.
     pub fn open(directory: &Path, round: GraphRound) -> Result<Self, StoreError> {
-        let files = Arc::new(OsFiles::new(directory));
-        #[cfg(feature = "fleet")]
-        if crate::segments::SegmentStore::has_results(directory) {
-            // The hashes are not stored, so a random key is enough.
-            let (directory, key) = (directory.to_owned(), RandomState::new().hash_one(0));
-            let rounds = crate::segments::SegmentStore::open(&directory).rounds();
-            let rounds = rounds.map_err(|error| segment_error(&directory, &error))?;
-            let last_read = if round == GraphRound::Previous && rounds > 1 { rounds - 1 } else { rounds };
-            let source = GraphSource::Segments { directory, last_round: last_read };
-            return Ok(Self { files, key, source, may_repeat_sources: rounds > 1, latest: None });
-        }
-        Self::open_in(files, round)
+        Self::open_in(Arc::new(OsFiles::new(directory)), round)
+    }
+
+    /// A graph with these chunks. `may_repeat_sources` says whether a page can have several entries, of which the last
+    /// one counts.
+    pub fn of_chunks(directory: &Path, chunks: Box<dyn GraphChunks>, may_repeat_sources: bool) -> Self {
+        // The hashes are not stored, so a random key is enough.
+        let (files, key) = (Arc::new(OsFiles::new(directory)), RandomState::new().hash_one(0));
+        Self { files, key, source: GraphSource::Elsewhere(chunks), may_repeat_sources, latest: None }
     }
 
     /// [`Self::open`] on any implementation of [`Files`].
@@ -223,8 +223,7 @@ impl LinkGraph {
     pub fn referrers_of(&mut self, url: &str, max_sources: usize) -> Result<Referrers, StoreError> {
         let (log, chunks) = match &mut self.source {
             GraphSource::Log { log, chunks } => (log, chunks),
-            #[cfg(feature = "fleet")]
-            GraphSource::Segments { .. } => {
+            GraphSource::Elsewhere(_) => {
                 return Ok(self.referrers(&[url], max_sources)?.pop().unwrap_or_default());
             }
         };
@@ -268,8 +267,7 @@ impl LinkGraph {
         let latest = self.take_latest()?.unwrap_or_default();
         match &mut self.source {
             GraphSource::Log { chunks, .. } => chunks.retain(|position| *position < before),
-            #[cfg(feature = "fleet")]
-            GraphSource::Segments { .. } => {}
+            GraphSource::Elsewhere(_) => {}
         }
         let (mut encoder, mut entry, key) = (GraphEncoder::new(self.key), 0, self.key);
         self.entries(|page| {
@@ -304,10 +302,7 @@ impl LinkGraph {
         let mut decoder = GraphDecoder::default();
         let (log, chunks) = match &mut self.source {
             GraphSource::Log { log, chunks } => (log, chunks),
-            #[cfg(feature = "fleet")]
-            GraphSource::Segments { directory, last_round } => {
-                return segment_entries(directory, *last_round, &mut decoder, each);
-            }
+            GraphSource::Elsewhere(chunks) => return entries_elsewhere(&**chunks, &mut decoder, each),
         };
         for position in chunks.iter() {
             let mut ended = Ok(());
@@ -327,37 +322,23 @@ impl LinkGraph {
     }
 }
 
-/// The entries of a fleet's results, whose segments contain the links.
-#[cfg(feature = "fleet")]
-fn segment_entries<E: From<StoreError>>(
-    directory: &Path,
-    last_round: u32,
+/// The entries of the chunks outside of a crawl directory.
+fn entries_elsewhere<E: From<StoreError>>(
+    chunks: &dyn GraphChunks,
     decoder: &mut GraphDecoder,
     mut each: impl FnMut(PageEdges<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    use crate::segments::{SegmentItem, SegmentStore};
     let mut ended = Ok(());
-    let results = SegmentStore::open(directory);
-    let mut take = |item: SegmentItem<'_>| {
-        let SegmentItem::Graph(chunk) = item else { return Ok(()) };
+    let read = chunks.read(&mut |chunk| {
         let decoded = decoder.decode(chunk, |page| each(page).map_err(|error| ended = Err(error)));
         match decoded {
             Ok(Some(())) => Ok(()),
-            Ok(None) => Err(std::io::Error::other("links cannot be read")),
-            Err(()) => Err(std::io::Error::other("stopped")),
+            Ok(None) => Err(io::Error::other("links cannot be read")),
+            Err(()) => Err(io::Error::other("stopped")),
         }
-    };
-    let mut read = Ok(());
-    for round in 1..=last_round {
-        read = read.and_then(|()| results.of_round(round).read_items(&mut take));
-    }
+    });
     ended?;
-    read.map_err(|error| segment_error(directory, &error).into())
-}
-
-#[cfg(feature = "fleet")]
-fn segment_error(directory: &Path, error: &std::io::Error) -> StoreError {
-    StoreError::new(argiope_core::StoreErrorKind::File, format!("{}: {error}", directory.display()))
+    read.map_err(E::from)
 }
 
 /// The sources whose last entry links to a URL.

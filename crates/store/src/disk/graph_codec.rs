@@ -61,7 +61,7 @@ pub(crate) type KeyMap<T> = HashMap<u64, T, BuildHasherDefault<KeyHasher>>;
 
 /// An edge to be encoded.
 #[derive(Clone, Copy)]
-pub(crate) struct NewEdge<'a> {
+pub struct NewEdge<'a> {
     pub target: &'a str,
     pub kind: LinkKind,
     pub nofollow: bool,
@@ -71,7 +71,7 @@ pub(crate) struct NewEdge<'a> {
 /// Encodes pages and their links.
 ///
 /// URLs of a block are recognised by keyed 64-bit hashes, like the known URLs of the frontier.
-pub(crate) struct GraphEncoder {
+pub struct GraphEncoder {
     /// The key of the hashes.
     key: u64,
     /// The dictionary of the block: the number of each URL, by its hash.

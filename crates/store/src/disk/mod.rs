@@ -35,7 +35,7 @@ mod files;
 mod filter;
 mod frontier;
 mod graph;
-pub(crate) mod graph_codec;
+mod graph_codec;
 mod history;
 mod index;
 mod journal;
@@ -63,11 +63,11 @@ pub use directory::{
     start_over, start_over_in, truncate_output,
 };
 pub use fault::failed;
-pub(crate) use fault::is_full;
+pub use fault::is_full;
 pub use files::{File, Files};
 pub use frontier::{DiskFrontier, UnreachedLinks};
-pub use graph::{GraphRound, Inlinks, LinkGraph, Referrers};
-pub use graph_codec::{GraphEdge, PageEdges};
+pub use graph::{GraphChunks, GraphRound, Inlinks, LinkGraph, Referrers};
+pub use graph_codec::{GraphEdge, GraphEncoder, NewEdge, PageEdges};
 pub use history::{HistoryEvent, history, history_in};
 pub use lock::Lock;
 pub use log::{CommitBatch, LogWriter};

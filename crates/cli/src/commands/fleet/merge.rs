@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use argiope_core::crawl::rules::{Config, ProgramSettings};
 use argiope_core::crawl::schedule::frontier::{StoreError, StoreErrorKind};
 use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, Link, LinkKind, LinkList, LinkRef, Url};
+use argiope_fleet::segments::{SegmentStore, open_graph, redacted_place};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;
-use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
-use argiope_store::segments::{SegmentStore, redacted_place};
+use argiope_store::disk::{GraphRound, HistoryEvent};
 use clap::Args;
 
 use super::FleetCommandError;
@@ -146,7 +146,7 @@ fn last_finished(results: &Path) -> Result<SegmentStore, FleetCommandError> {
 fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) -> Result<(), FleetCommandError> {
     let latest = SegmentStore::latest(results).map_err(|error| FleetCommandError::Failed(error.to_string()))?;
     let graph_round = if round.round() == latest.round() { GraphRound::Latest } else { GraphRound::Previous };
-    let mut graph = LinkGraph::open(results, graph_round)?;
+    let mut graph = open_graph(results, graph_round)?;
     let mut pages = 0_u64;
     graph.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };

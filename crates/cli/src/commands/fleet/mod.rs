@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use argiope_core::base::escape::visible;
 use argiope_core::crawl::schedule::frontier::StoreError;
-use argiope_store::cluster::{FleetClient, FleetSettings, FleetState, LeaseTimes, MAX_BUCKETS, Nodes, Unreachable};
-use argiope_store::segments::SegmentStore;
+use argiope_fleet::cluster::{FleetClient, FleetSettings, FleetState, LeaseTimes, MAX_BUCKETS, Nodes, Unreachable};
+use argiope_fleet::segments::SegmentStore;
 use clap::{Args, Subcommand};
 
 use argiope_core::crawl::schedule::keeper::End;

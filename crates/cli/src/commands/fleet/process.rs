@@ -10,14 +10,14 @@ use argiope_core::crawl::rules::{ProgramSettings, Root};
 use argiope_core::crawl::schedule::frontier::StoreErrorKind;
 use argiope_core::crawl::warc::segment_start;
 use argiope_core::{Link, LinkRef, Time};
-use argiope_runtime::Error;
-use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_clock};
-use argiope_runtime::writer_thread::OutputTarget;
-use argiope_store::cluster::{
+use argiope_fleet::cluster::{
     CrawlRound, FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, QueuedLink, RequeueError,
     SessionSetup, bucket_of, requeue,
 };
-use argiope_store::segments::SegmentStore;
+use argiope_fleet::segments::SegmentStore;
+use argiope_runtime::Error;
+use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_clock};
+use argiope_runtime::writer_thread::OutputTarget;
 use signal_hook::iterator::Signals;
 
 use super::rounds::{join_round, open_results};

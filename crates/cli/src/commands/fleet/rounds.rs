@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use argiope_core::crawl::schedule::keeper::End;
-use argiope_store::cluster::{CrawlRound, FleetClient, FleetSettings, FleetState};
-use argiope_store::segments::{SegmentStore, redacted_place};
+use argiope_fleet::cluster::{CrawlRound, FleetClient, FleetSettings, FleetState};
+use argiope_fleet::segments::{SegmentStore, redacted_place};
 
 use super::settings::{next_round, results_location};
 use super::{FleetCommandError, finish};

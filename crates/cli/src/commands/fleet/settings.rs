@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use argiope_core::crawl::rules::{Config, Root};
-use argiope_store::cluster::{FleetClient, FleetSettings};
-use argiope_store::segments::{is_object_storage, redacted_place};
+use argiope_fleet::cluster::{FleetClient, FleetSettings};
+use argiope_fleet::segments::{is_object_storage, redacted_place};
 use serde_json::{Map, Value};
 
 use super::{FleetCommandError, FleetFlags, RETRY_PAUSE};

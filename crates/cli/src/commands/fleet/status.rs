@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use argiope_core::base::escape::{json_line, visible, visible_lines};
-use argiope_store::cluster::{BucketState, CrawlRound, FleetClient, FleetSettings, FleetState, MemberInfo, Members};
-use argiope_store::segments::SegmentStore;
+use argiope_fleet::cluster::{BucketState, CrawlRound, FleetClient, FleetSettings, FleetState, MemberInfo, Members};
+use argiope_fleet::segments::SegmentStore;
 use clap::Args;
 use serde::Serialize;
 

@@ -3,9 +3,9 @@
 
 use argiope_core::{Link, LinkKind, LinkRef, Url, UrlRef};
 
-use crate::link_codec::{BareLink, after_host, scheme};
 use crate::segments::EarlierPlace;
-use crate::varint::{Bytes, write_varint};
+use argiope_store::link_codec::{BareLink, after_host, scheme};
+use argiope_store::varint::{Bytes, write_varint};
 
 /// A link in the form in which it is queued in a bucket.
 #[derive(Clone, Debug)]

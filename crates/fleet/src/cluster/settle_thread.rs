@@ -16,9 +16,9 @@ use argiope_core::{Remedy, StoreError, StoreErrorKind};
 use super::QueuedLink;
 use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest};
 use super::shared::{ArchivedExchange, LeaseCommand, LeaseEvent, Outgoing, SettledRecord, Shared};
-use crate::disk::graph_codec::{GraphEncoder, NewEdge};
-use crate::disk::is_full;
 use crate::segments::{SegmentGroup, SegmentStore};
+use argiope_store::disk::is_full;
+use argiope_store::disk::{GraphEncoder, NewEdge};
 
 /// A segment is closed when it has this size.
 const SEGMENT_BYTES: usize = 64 << 20;

@@ -12,7 +12,7 @@ use argiope_core::{
 use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest, TakeRequest};
 use super::codec::QueuedLink;
 use super::{Unreachable, bucket_of};
-use crate::lanes::LaneNames;
+use argiope_store::lanes::LaneNames;
 
 /// Duration of this frontier's leases.
 const LEASE_MS: u64 = 60_000;

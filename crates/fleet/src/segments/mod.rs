@@ -12,6 +12,7 @@
 
 mod encoding;
 mod folder;
+mod graph;
 #[cfg(feature = "object-storage")]
 mod objects;
 
@@ -27,6 +28,7 @@ use objects::ObjectPrefix;
 
 use encoding::{IndexEntry, decompress};
 pub use encoding::{LinkOrigin, SegmentGroup};
+pub use graph::open_graph;
 
 /// The folder of segments.
 const RECORDS: &str = "records";
