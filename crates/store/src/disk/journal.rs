@@ -7,7 +7,7 @@ use super::fault::damaged;
 use super::files::Files;
 use super::log::{CommitBatch, FILE_HEADER, FRAME_HEADER, LogReader, file_name, seal};
 use super::record::Record;
-use super::snapshot_file::Mark;
+use super::snapshot_file::LogMark;
 use argiope_core::{StoreError, StoreErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct Journal {
     /// The number of the new log file, if the frame being built starts one.
     new_file_number: Option<u32>,
     /// The last frame that was sealed since the journal was opened.
-    last_sealed: Option<Mark>,
+    last_sealed: Option<LogMark>,
     /// The file that frames are written to.
     file: CurrentFile,
     /// The size at which a new log file is started.
@@ -132,7 +132,7 @@ impl Journal {
     /// Seals the current frame and starts another. If nothing happened since the last commit, the batch has no frame.
     /// If there was no commit since the journal was opened either, an empty frame is sealed, because a snapshot needs a
     /// mark.
-    pub fn seal(&mut self) -> (CommitBatch, Mark) {
+    pub fn seal(&mut self) -> (CommitBatch, LogMark) {
         if let Some(mark) = self.last_sealed.filter(|_| self.is_empty()) {
             return (CommitBatch { start: self.end(), ..CommitBatch::default() }, mark);
         }
@@ -143,7 +143,7 @@ impl Journal {
         let new_file_number = self.new_file_number;
         let batch =
             CommitBatch { start: self.frame_at, frame: Arc::new(frame), new_file_number, ..CommitBatch::default() };
-        let mark = Mark { frame: batch.start, end: batch.end(), checksum };
+        let mark = LogMark { frame: batch.start, end: batch.end(), checksum };
         self.last_sealed = Some(mark);
         self.unacknowledged.push_back(batch.clone());
         self.begin_frame(batch.end());

@@ -18,7 +18,7 @@ pub(super) type LeasedLink = (LaneId, i32, u64);
 
 /// Identifies a frame of the log: where it starts, where it ends, and its checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct LogMark {
     /// The position of the frame.
     pub frame: u64,
     /// The position after the frame.

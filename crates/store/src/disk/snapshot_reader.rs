@@ -12,7 +12,7 @@
 use super::blocks::BlockReader;
 use super::files::Files;
 use super::queue::LaneQueue;
-use super::snapshot_file::{LeasedLink, MAGIC, Mark, NAME};
+use super::snapshot_file::{LeasedLink, LogMark, MAGIC, NAME};
 use super::state::State;
 use crate::lanes::LaneNames;
 use crate::seen::{SeenSet, Table};
@@ -24,7 +24,7 @@ pub(super) struct Loaded {
     /// The position from which the log is replayed.
     pub start: u64,
     /// The last frame that any part of the snapshot includes.
-    pub mark: Mark,
+    pub mark: LogMark,
     pub included: QueuePositions,
     pub state: State,
     /// Its length in bytes.
@@ -134,8 +134,8 @@ fn read_leased(from: &mut BlockReader, state: &State, leased: &mut Vec<LeasedLin
 }
 
 /// Reads the last part: the last frame, the positions of notes, the outputs and the names of created files.
-fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<Mark> {
-    let mark = Mark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
+fn read_rest(from: &mut BlockReader, state: &mut State) -> Option<LogMark> {
+    let mark = LogMark { frame: from.u64()?, end: from.u64()?, checksum: from.u64()? };
     for _ in 0..from.u64()? {
         let lane = LaneId(u32::try_from(from.u64()?).ok()?);
         state.notes.insert(lane, from.u64()?);

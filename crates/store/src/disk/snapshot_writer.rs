@@ -7,7 +7,7 @@
 //! Invariant: while a snapshot is being taken, no fingerprints are moved to disk.
 
 use super::blocks::BlockWriter;
-use super::snapshot_file::{LeasedLink, MAGIC, Mark, Portion};
+use super::snapshot_file::{LeasedLink, LogMark, MAGIC, Portion};
 use super::state::State;
 use crate::seen::{SeenSet, Table};
 use argiope_core::StoreError;
@@ -50,7 +50,7 @@ enum Part {
 
 impl SnapshotWriter {
     /// Starts a snapshot directly after a commit, whose frame is `start`.
-    pub fn begin(crawl: u64, start: Mark, state: &State, is_at_end: bool) -> Self {
+    pub fn begin(crawl: u64, start: LogMark, state: &State, is_at_end: bool) -> Self {
         let (lanes, text_length) = (state.names.len(), state.names.parts().0.len());
         let mut out = BlockWriter::new(crawl);
         out.u64s([MAGIC, start.end, state.settled, state.lines, lanes as u64, text_length as u64]);
@@ -62,7 +62,7 @@ impl SnapshotWriter {
     pub fn portion(
         &mut self,
         size: usize,
-        mark: Mark,
+        mark: LogMark,
         state: &State,
         leased: impl Iterator<Item = LeasedLink> + Clone,
     ) -> Result<Portion, StoreError> {
@@ -93,7 +93,7 @@ impl SnapshotWriter {
     fn add(
         &mut self,
         size: usize,
-        mark: Mark,
+        mark: LogMark,
         state: &State,
         leased: impl Iterator<Item = LeasedLink>,
     ) -> Result<Option<Part>, StoreError> {
@@ -150,7 +150,7 @@ impl SnapshotWriter {
 
     /// Adds a group of queues in their state after this commit; returns the first lane of the next group. A group ends
     /// at an eighth of `size`: queues are scattered in memory, so reading them takes longer per byte.
-    fn queues(&mut self, from: usize, size: usize, mark: Mark, state: &State) -> Result<usize, StoreError> {
+    fn queues(&mut self, from: usize, size: usize, mark: LogMark, state: &State) -> Result<usize, StoreError> {
         self.out.u64s([mark.end]);
         let mut lane = from;
         while lane < self.lanes && (lane == from || self.out.len() < size / 8) {

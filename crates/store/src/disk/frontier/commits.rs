@@ -5,7 +5,7 @@ use crate::disk::compaction::Compaction;
 use crate::disk::known;
 use crate::disk::log::{CommitBatch, LogReader};
 use crate::disk::record::Record;
-use crate::disk::snapshot_file::{Mark, Portion};
+use crate::disk::snapshot_file::{LogMark, Portion};
 use crate::disk::snapshot_writer::SnapshotWriter;
 use argiope_core::StoreError;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl DiskFrontier {
 
     /// The next portion of the snapshot in progress, if any. Portions are large and the disk may be slow, so only one
     /// is written at a time, except at the end of a run.
-    fn portion(&mut self, mark: Mark) -> Result<Option<Portion>, StoreError> {
+    fn portion(&mut self, mark: LogMark) -> Result<Option<Portion>, StoreError> {
         let (before, is_pending) = self.snapshots.last_portion;
         let Some(in_progress) =
             self.snapshots.in_progress.as_mut().filter(|in_progress| in_progress.is_at_end || !is_pending)
