@@ -16,14 +16,12 @@ use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::guard::{self, Access};
+use crate::guard::{self, Access, problem};
 use crate::hub::Hub;
 use crate::metrics;
 
 /// Maximum age of a status that is served without requesting a new one from the crawl.
 const MAX_STATUS_AGE: Duration = Duration::from_millis(400);
-/// Maximum bytes of a request's body.
-pub const MAX_BODY: usize = 64 << 10;
 /// Maximum bytes of a pattern or a URL.
 const MAX_TEXT: usize = 8 << 10;
 /// Interval of the comments that keep an idle event stream open.
@@ -57,13 +55,8 @@ pub fn router(app: App) -> Router {
         .route("/metrics", get(prometheus))
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is no such page") })
-        .layer(middleware::from_fn_with_state(app.clone(), guard::check))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app.access), guard::check))
         .with_state(app)
-}
-
-/// An error response as JSON.
-pub fn problem(status: StatusCode, message: &str) -> Response {
-    (status, Json(json!({ "error": message }))).into_response()
 }
 
 /// A response with a file of this crate.

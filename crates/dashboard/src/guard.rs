@@ -13,18 +13,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::api::{App, MAX_BODY, problem};
 use crate::places::HeldPlace;
 
 /// The session cookie of a browser that has logged in with the token.
 const COOKIE: &str = "argiope_session";
+/// Maximum bytes of a request's body.
+const MAX_BODY: usize = 64 << 10;
 /// How long the body of a request may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lifetime of the session cookie: thirty days.
@@ -118,6 +121,11 @@ fn is_navigation(headers: &HeaderMap) -> bool {
     is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
+/// An error response as JSON.
+pub fn problem(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "error": message }))).into_response()
+}
+
 /// The request with its whole body; an error response if the body is too long or too slow.
 async fn with_body(request: Request<Body>) -> Result<Request<Body>, Response> {
     let (head, body) = request.into_parts();
@@ -129,19 +137,19 @@ async fn with_body(request: Request<Body>) -> Result<Request<Body>, Response> {
 }
 
 /// Checks a request before it reaches a handler.
-pub async fn check(State(app): State<App>, request: Request<Body>, next: Next) -> Response {
+pub async fn check(State(access): State<Arc<Access>>, request: Request<Body>, next: Next) -> Response {
     let path = request.uri().path();
     let headers = request.headers();
     let host = text(headers, header::HOST).unwrap_or_default();
     let is_page = matches!(path, "/" | "/live" | "/report" | "/login");
     // The health check, and the login page with its style.
     let is_public = matches!(path, "/healthz" | "/login" | "/app.css");
-    let mut response = if app.access.token.is_none() && !is_ip_or_localhost(host) {
+    let mut response = if access.token.is_none() && !is_ip_or_localhost(host) {
         problem(StatusCode::MISDIRECTED_REQUEST, "this server answers to localhost and to IP addresses only")
     } else if !is_same_site(headers, host) && (request.method() != Method::GET || !is_page || !is_navigation(headers)) {
         // Another site may link here, but its scripts, forms and images may not send requests.
         problem(StatusCode::FORBIDDEN, "requests from other sites are refused")
-    } else if !is_public && !app.access.is_allowed(headers) {
+    } else if !is_public && !access.is_allowed(headers) {
         if is_page {
             Redirect::to("/login").into_response()
         } else {

@@ -295,7 +295,6 @@ const CYCLES: &[(&str, &[&str])] = &[
     ),
     ("content", &["document", "select"]),
     ("content::select", &["bits", "matching"]),
-    ("dashboard", &["api", "guard"]),
     ("runtime", &["keeper_thread", "writer_thread"]),
 ];
 
