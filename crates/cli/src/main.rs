@@ -13,6 +13,7 @@ mod report;
 mod report_page;
 mod results;
 mod screen;
+mod wording;
 
 fn main() -> std::process::ExitCode {
     #[cfg(feature = "jemalloc")]

@@ -15,7 +15,7 @@ use super::{FAILED, FINDINGS, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
 use crate::export::csv::{self, Formulas};
 use crate::flags::config_file::UsageError;
-use crate::screen::wording;
+use crate::wording;
 
 /// Maximum number of pages listed per finding in the text format.
 const MAX_TEXT_PAGES: usize = 10;

@@ -27,7 +27,8 @@ use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::screen::json_log;
 use crate::screen::live::{LivePrinter, LiveView, View};
-use crate::screen::{view, wording};
+use crate::screen::view;
+use crate::wording;
 use argiope_core::base::escape;
 
 /// Exit code: no root led to a page.

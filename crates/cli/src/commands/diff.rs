@@ -16,7 +16,7 @@ use crate::diff::{Diff, DiffEntry, DiffTotals, RecordState};
 use crate::flags::config_file::UsageError;
 use crate::records::ReadError;
 use crate::screen::ticker::Ticker;
-use crate::screen::wording;
+use crate::wording;
 
 /// `argiope diff`: what changed.
 #[derive(Args, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use clap::Args;
 use super::control_socket::{self, ControlRequest};
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
-use crate::screen::wording;
+use crate::wording;
 use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug, PartialEq, Eq)]

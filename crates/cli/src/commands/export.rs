@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
-use crate::screen::wording;
+use crate::wording;
 use argiope_content::Extraction;
 use argiope_core::base::escape::visible;
 use argiope_fleet::segments::SegmentStore;

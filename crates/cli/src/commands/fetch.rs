@@ -18,7 +18,7 @@ use argiope_runtime::writer_thread::OutputTarget;
 
 use super::{FAILED, print_error, warn_insecure};
 use crate::flags::config_file::UsageError;
-use crate::screen::wording;
+use crate::wording;
 use argiope_core::base::escape::{pretty_json, visible, visible_bytes};
 
 /// Headers whose values are not printed.

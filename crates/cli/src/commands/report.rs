@@ -19,8 +19,9 @@ use crate::audit::{Audit, AuditOptions};
 use crate::flags::config_file::UsageError;
 use crate::records::ReadError;
 use crate::report::detail::{self, MAX_GROUP_URLS};
+use crate::report::words::{PLAIN_HTTP, headline, reason_words, with_phrase};
 use crate::report_page::{self, ReportPage};
-use crate::screen::wording;
+use crate::wording;
 use argiope_core::base::escape::{json_line, visible};
 use serde_json::{Value, json};
 
@@ -411,38 +412,6 @@ pub fn skip_line(url: &str, reason: &str) -> String {
     format!("{} not followed: {reason}", visible(url))
 }
 
-/// Renders the first lines: how the crawl ended, how long it took, how much it fetched.
-pub fn headline(report: &CrawlReport) -> String {
-    let mut text = String::new();
-    let verb = match report.end {
-        _ if report.is_running => "Still running",
-        End::Finished => "Finished",
-        End::MaxPages => "Stopped at the page limit",
-        End::MaxBytes => "Stopped at the byte limit",
-        End::MaxTime => "Stopped at the time limit",
-        End::MaxDisk => "Stopped at the disk limit",
-        End::MaxMemory => "Stopped at the memory limit",
-        End::Stopped => "Stopped on request",
-        _ => "Interrupted",
-    };
-    let hosts = report.hosts.values().filter(|totals| totals.pages > 0).count() as u64;
-    // Hosts beyond the limit of `report.hosts` are not counted separately.
-    let more_than = if report.other_hosts.pages > 0 { "more than " } else { "" };
-    let _ = writeln!(
-        text,
-        "{verb} after {}: {} from {more_than}{}, {}, {} pages/s",
-        wording::span(report.elapsed),
-        wording::plural(report.pages, "page"),
-        wording::plural(hosts, "host"),
-        wording::bytes(report.bytes_wire),
-        wording::rate(report.pages_per_second()),
-    );
-    if report.queued > 0 {
-        let _ = writeln!(text, "{} still queued", wording::plural(report.queued, "URL"));
-    }
-    text
-}
-
 fn append_outcomes(text: &mut String, report: &CrawlReport) {
     if report.outcomes.total() == 0 {
         return;
@@ -468,14 +437,6 @@ fn append_outcomes(text: &mut String, report: &CrawlReport) {
         }
     }
 }
-
-fn with_phrase(status: u16) -> String {
-    format!("{status} {}", wording::reason_phrase(status)).trim_end().to_owned()
-}
-
-/// What follows from a root without a scheme that does not speak TLS.
-pub const PLAIN_HTTP: &str = "the root has no scheme, so http was tried. An attacker who can reset connections can force \
-                              this; a root that begins with https:// cannot be changed to http";
 
 fn append_roots(text: &mut String, report: &CrawlReport) {
     if report.roots.is_empty() {
@@ -554,23 +515,6 @@ fn append_failures(text: &mut String, report: &CrawlReport, max_entries: usize) 
         let hidden = group.count.saturating_sub(group.urls.len().min(max_entries) as u64);
         if hidden > 0 {
             let _ = writeln!(text, "            … and {} more", wording::count(hidden));
-        }
-    }
-}
-
-/// Describes why a link is broken.
-pub fn reason_words(reason: &BrokenReason) -> String {
-    match reason {
-        BrokenReason::Status(status) => with_phrase(*status),
-        BrokenReason::Failure(failure) => {
-            let words = wording::failure(failure.kind);
-            // A message with the same text adds nothing.
-            let message = failure.advised();
-            if message.is_empty() || message == words {
-                words.to_owned()
-            } else {
-                format!("{words} ({})", visible(&message))
-            }
         }
     }
 }

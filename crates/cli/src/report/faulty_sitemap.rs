@@ -5,7 +5,7 @@ use argiope_core::{Failure, Outcome, UrlRef};
 
 use super::BrokenReason;
 use crate::records::StoredRecord;
-use crate::screen::wording;
+use crate::wording;
 
 /// A sitemap that could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use argiope_core::Outcome;
 use argiope_core::crawl::schedule::retry;
 
+use super::words::reason_words;
 use super::{BrokenReason, PageSummary};
-use crate::commands::report::reason_words;
-use crate::screen::wording;
+use crate::wording;
 
 /// How many reasons a message names.
 const MAX_NAMED: usize = 3;

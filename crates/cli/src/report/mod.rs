@@ -16,6 +16,7 @@ mod redirect_loops;
 mod run_facts;
 mod top;
 mod url_list;
+pub mod words;
 
 use std::collections::BTreeMap;
 use std::path::Path;

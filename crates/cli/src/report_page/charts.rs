@@ -7,7 +7,7 @@ use argiope_core::crawl::status::OutcomeCounts;
 
 use super::markup::Text;
 use crate::report::detail::Timeline;
-use crate::screen::wording;
+use crate::wording;
 
 // The size of a chart, and the edges of the area in which columns are drawn, in SVG units.
 const WIDTH: f64 = 420.0;

@@ -10,7 +10,7 @@ use super::ReportPage;
 use super::markup::{Text, UrlLink};
 use crate::audit::Finding;
 use crate::report::detail::MAX_GROUP_URLS;
-use crate::screen::wording;
+use crate::wording;
 
 /// Maximum bytes of all lists together.
 const MAX_LISTS_BYTES: usize = 2_600_000;

@@ -14,10 +14,10 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use crate::audit::{Audit, Severity};
-use crate::commands::report::headline;
 use crate::report::detail::{MAX_DEPTH, SIZES, TIMES};
+use crate::report::words::headline;
 use crate::report::{CrawlReport, ReportDetail, RunFacts};
-use crate::screen::wording;
+use crate::wording;
 use charts::ChartColumn;
 use lists::Lists;
 use markup::Text;

@@ -7,9 +7,9 @@ use super::ReportPage;
 use super::charts;
 use super::lists::Lists;
 use super::markup::{Text, UrlLink};
-use crate::commands::report::{PLAIN_HTTP, reason_words};
+use crate::report::words::{PLAIN_HTTP, reason_words};
 use crate::report::{BrokenLink, BrokenReason, RootProblem};
-use crate::screen::wording;
+use crate::wording;
 
 /// Maximum bytes of one table.
 const MAX_TABLE_BYTES: usize = 350_000;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::markup::Text;
 use crate::report::detail::{SiteTree, TreeNode};
-use crate::screen::wording;
+use crate::wording;
 
 /// Maximum number of rectangles in a map.
 const MAX_RECTANGLES: usize = 800;

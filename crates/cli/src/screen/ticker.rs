@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-use super::wording;
+use crate::wording;
 
 /// A command that takes longer than this shows its progress.
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use argiope_core::Outcome;
 use argiope_core::crawl::status::{CrawlState, HostStatus, HostWait, OutcomeCounts, Status};
 
-use super::wording;
+use crate::wording;
 use argiope_core::base::escape::visible;
 
 /// How many hosts are shown on one line.

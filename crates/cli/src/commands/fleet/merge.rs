@@ -19,7 +19,7 @@ use super::FleetCommandError;
 use crate::flags::config_file::UsageError;
 use crate::records::{ReadError, StoredRecord};
 use crate::results::{self, CrawlStart};
-use crate::screen::wording;
+use crate::wording;
 
 /// How many records, or pages of the link graph, are added between two commits.
 const RECORDS_PER_COMMIT: u64 = 1_000;

@@ -32,7 +32,7 @@ use crate::flags::settings::{CommandSettings, MessageSettings};
 use crate::report::CrawlReport;
 use crate::results;
 use crate::screen::live::LivePrinter;
-use crate::screen::wording;
+use crate::wording;
 
 /// Checks the flags, and takes part in a crawl that other processes share.
 pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{FleetCommandError, FleetLocation, connect, finish, login};
 use crate::commands::standard_output;
-use crate::screen::wording;
+use crate::wording;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  argiope fleet status redis://db.example:6379 --name news --json")]
