@@ -20,11 +20,12 @@ use argiope_core::crawl::rules::{Config, Rules};
 use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::visit::Visit;
 use argiope_runtime::directory::{Directory, DirectoryParts};
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{
     Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, Summary, VisitConsumer, wall_clock,
 };
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
-use argiope_runtime::{Error, engine_kind, run_lines};
+use argiope_runtime::{Error, run_lines};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::handle::CrawlHandle;
@@ -280,8 +281,8 @@ fn begin_on<F: CommitFrontier + Send + 'static>(
     target: OutputTarget,
     consumer: PageSender,
 ) -> Result<KeeperHandle, Error> {
-    let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
-    KeeperHandle::start(CrawlSetup { frontier, engine, rules, clock, consumer, target, accepts_links: true })
+    let (fetchers, rules) = (Fetchers::engine(config.engine), Arc::new(rules));
+    KeeperHandle::start(CrawlSetup { frontier, fetchers, rules, clock, consumer, target, accepts_links: true })
 }
 
 /// Sends the pages to the stream. Blocks while [`MAX_UNREAD`] pages are unread.

@@ -18,12 +18,12 @@ use std::net::TcpStream;
 
 use argiope_core::Time;
 use argiope_core::base::job::Job;
+use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::session::{Completed, Session, SlotKey, slot_key};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::Step;
 use slab::Slab;
 
-use crate::channel::StopMode;
 use crate::connecting::{ConnectStep, Connecting};
 use crate::epoll::{Interest, Poller};
 use crate::resources::Resources;

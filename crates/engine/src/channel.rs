@@ -1,4 +1,5 @@
-//! The channels between the keeper and a worker: [`JobQueue`] from the keeper, [`VisitSender`] to the keeper.
+//! [`JobQueue`]: the channel from the keeper to a worker. The way back is a
+//! [`VisitSender`](argiope_core::crawl::fetcher::VisitSender).
 //!
 //! Invariant: a lock is taken once per batch, or once per pass of an engine's loop, and never per job or per byte. The
 //! receiver is woken once per batch. Each engine sleeps in its own way, so each sets its own waker: `callbacks` writes
@@ -8,16 +9,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use argiope_core::base::job::Job;
-use argiope_core::crawl::visit::Visit;
-
-/// How a worker stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StopMode {
-    /// Finish the jobs that were sent, then return.
-    Drain,
-    /// Drop everything and return.
-    Now,
-}
+use argiope_core::crawl::fetcher::StopMode;
 
 /// The keeper's jobs for one worker. Both sides hold a clone.
 pub struct JobQueue<J = Job> {
@@ -138,46 +130,6 @@ impl<J> JobQueue<J> {
     }
 }
 
-/// Sends a worker's visits to the keeper in batches: `push` adds a visit, `send` is called before the worker sleeps.
-pub struct VisitSender<R = Box<Visit>> {
-    batch: Vec<R>,
-    deliver: Arc<Deliver<R>>,
-}
-
-/// Takes the contents of the vector and leaves it empty.
-type Deliver<R> = dyn Fn(&mut Vec<R>) + Send + Sync;
-
-/// A batch of this size is sent at once.
-const FULL_BATCH: usize = 64;
-
-impl<R> Clone for VisitSender<R> {
-    /// The clone has a batch of its own, empty at first.
-    fn clone(&self) -> Self {
-        Self { batch: Vec::new(), deliver: Arc::clone(&self.deliver) }
-    }
-}
-
-impl<R> VisitSender<R> {
-    /// `deliver` takes the contents of the vector and leaves it empty. It is called on the workers' threads.
-    pub fn new(deliver: impl Fn(&mut Vec<R>) + Send + Sync + 'static) -> Self {
-        Self { batch: Vec::new(), deliver: Arc::new(deliver) }
-    }
-
-    pub fn push(&mut self, visit: R) {
-        self.batch.push(visit);
-        if self.batch.len() >= FULL_BATCH {
-            self.send();
-        }
-    }
-
-    pub fn send(&mut self) {
-        if !self.batch.is_empty() {
-            (self.deliver)(&mut self.batch);
-            self.batch.clear();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,18 +187,5 @@ mod tests {
         job_queue.stop(StopMode::Now);
         job_queue.stop(StopMode::Drain);
         assert_eq!(job_queue.wait(&mut Vec::new(), None), Some(StopMode::Now));
-    }
-
-    #[test]
-    fn visits_are_sent_in_batches() {
-        let sizes = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&sizes);
-        let mut visit_sender = VisitSender::new(move |batch: &mut Vec<u8>| seen.lock().unwrap().push(batch.len()));
-        for _ in 0..FULL_BATCH + 1 {
-            visit_sender.push(0);
-        }
-        visit_sender.send();
-        visit_sender.send();
-        assert_eq!(*sizes.lock().unwrap(), [FULL_BATCH, 1]);
     }
 }

@@ -27,7 +27,8 @@ pub mod worker;
 pub mod worker_pool;
 mod worker_state;
 
-pub use channel::{JobQueue, StopMode, VisitSender};
+pub use argiope_core::crawl::fetcher::{StopMode, VisitSender};
+pub use channel::JobQueue;
 pub use clock::Clock;
 pub use resolver::{DnsAnswer, DnsQuery, Resolver};
 pub use worker::{FileShortage, IdleLimit, Notices, Worker};

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use argiope_core::base::job::LaneId;
 use argiope_core::crawl::rules::Rules;
+pub use argiope_core::http::address::DnsResult;
 use argiope_core::{ErrorKind, Failure};
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::lookup::Lookup;
@@ -61,9 +62,6 @@ pub struct DnsAnswer {
     pub lane: LaneId,
     pub result: DnsResult,
 }
-
-/// At least one address, IPv6 first, and their time to live; or why there is none.
-pub type DnsResult = Result<(Vec<IpAddr>, Duration), Failure>;
 
 /// Accepts queries. Dropping it ends the thread.
 pub struct Resolver {

@@ -21,13 +21,13 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use argiope_core::base::job::Job;
+use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::session::{Completed, Session, slot_key};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::Step;
 use argiope_core::{Failure, Time};
 use slab::Slab;
 
-use crate::channel::StopMode;
 use crate::connecting::{ConnectStep, Connecting};
 use crate::resources::{IDLE_CHECK_INTERVAL, Resources};
 use crate::socket;

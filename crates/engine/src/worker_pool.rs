@@ -9,13 +9,15 @@ use std::str::FromStr;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
+use argiope_core::Time;
 use argiope_core::base::job::Job;
+use argiope_core::crawl::fetcher::{Fetcher, FetcherContext, StopMode};
 use argiope_core::crawl::rules::Rules;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::epoll::Poller;
 use crate::worker::{FileShortage, IdleLimit};
-use crate::{Clock, JobQueue, Notices, StopMode, VisitSender, Worker};
+use crate::{Clock, JobQueue, Notices, Worker};
 
 /// File descriptors that a crawl needs besides its sockets: for outputs, event loops and the resolver.
 const OTHER_FILES: usize = 128;
@@ -140,121 +142,136 @@ impl FromStr for EngineKind {
     }
 }
 
-/// The workers and their job queues.
+/// The workers of one engine, and their job queues.
 pub struct WorkerPool {
     kind: EngineKind,
+    clock: Clock,
     workers: Vec<(JobQueue, JoinHandle<io::Result<()>>)>,
     /// One receiver per worker, for the message that it has started.
     ready_receivers: Vec<mpsc::Receiver<()>>,
+    /// Accepted jobs that are not sent yet, for each worker.
+    batches: Vec<Vec<Job>>,
     notices: Notices,
     /// How many fetches the system's limits allow at once.
     capacity: usize,
-    idle_limit: IdleLimit,
+    /// `None` before the start.
+    idle_limit: Option<IdleLimit>,
 }
 
 impl WorkerPool {
-    /// Starts the workers. [`WorkerPool::wait_ready`] waits until they run.
-    pub fn start(kind: EngineKind, rules: &Arc<Rules>, clock: Clock, visit_sender: &VisitSender) -> io::Result<Self> {
-        let (notices, capacity) = (Notices::default(), kind.max_fetches());
-        let (file_shortage, idle_limit) = (FileShortage::default(), IdleLimit::new(rules).within(capacity, rules));
-        let (workers, ready_receivers) = (Vec::new(), Vec::new());
-        let mut pool = Self { kind, workers, ready_receivers, notices, capacity, idle_limit: idle_limit.clone() };
-        let mut spawn = || -> io::Result<()> {
-            let (job_queue, (ready_sender, ready_receiver)) = (JobQueue::new(), mpsc::channel());
-            let worker = Worker {
-                rules: Arc::clone(rules),
-                clock,
-                job_queue: job_queue.clone(),
-                visit_sender: visit_sender.clone(),
-                notices: pool.notices.clone(),
-                file_shortage: file_shortage.clone(),
-                idle_limit: idle_limit.clone(),
-                ready: ready_sender,
-            };
-            let thread = thread::Builder::new().name(format!("{kind}-{}", pool.workers.len()));
-            pool.workers.push((job_queue, thread.spawn(move || (kind.run_function())(worker))?));
-            pool.ready_receivers.push(ready_receiver);
-            Ok(())
+    /// A pool without workers. [`Fetcher::start`] starts them.
+    pub fn new(kind: EngineKind, clock: Clock) -> Self {
+        Self {
+            kind,
+            clock,
+            workers: Vec::new(),
+            ready_receivers: Vec::new(),
+            batches: Vec::new(),
+            notices: Notices::default(),
+            capacity: kind.max_fetches(),
+            idle_limit: None,
+        }
+    }
+
+    fn spawn(&mut self, crawl: &FetcherContext, shortage: &FileShortage, idle_limit: &IdleLimit) -> io::Result<()> {
+        let (job_queue, (ready_sender, ready_receiver)) = (JobQueue::new(), mpsc::channel());
+        let worker = Worker {
+            rules: Arc::clone(&crawl.rules),
+            clock: self.clock,
+            job_queue: job_queue.clone(),
+            visit_sender: crawl.visits.clone(),
+            notices: self.notices.clone(),
+            file_shortage: shortage.clone(),
+            idle_limit: idle_limit.clone(),
+            ready: ready_sender,
         };
-        // The first worker starts before the number of cores is determined, which takes time.
-        spawn()?;
-        for _ in 1..kind.worker_count(rules) {
-            spawn()?;
-        }
-        Ok(pool)
-    }
-
-    /// Waits until all workers run. Call it before the first jobs are sent, because these may use up files or memory
-    /// that a worker still needs to start.
-    pub fn wait_ready(&mut self) -> io::Result<()> {
-        if self.ready_receivers.drain(..).all(|receiver| receiver.recv().is_ok()) {
-            return Ok(());
-        }
-        self.stop(StopMode::Now);
-        let fault = self.join();
-        // If the system cannot run this engine, the message of `check` is more helpful than that of the worker.
-        self.kind.check()?;
-        Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not start", self.kind))))
-    }
-
-    /// How many fetches the system's limits allow at once.
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// The estimated memory of idle connections, in bytes.
-    pub fn idle_bytes(&self) -> usize {
-        self.idle_limit.bytes()
-    }
-
-    pub fn len(&self) -> usize {
-        self.workers.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.workers.is_empty()
-    }
-
-    /// Sends a batch to one of the workers. The vector is left empty.
-    pub fn send(&self, worker: usize, jobs: &mut Vec<Job>) {
-        if let Some((job_queue, _)) = self.workers.get(worker) {
-            job_queue.send(jobs);
-        }
-    }
-
-    /// Messages for the user since the last call.
-    pub fn notices(&self) -> Vec<String> {
-        self.notices.take()
-    }
-
-    pub fn stop(&self, mode: StopMode) {
-        for (job_queue, _) in &self.workers {
-            job_queue.stop(mode);
-        }
-    }
-
-    /// Whether a worker has ended. Before a stop this means that the jobs of that worker will not be returned.
-    pub fn has_dead_worker(&self) -> bool {
-        self.workers.iter().any(|(_, thread)| thread.is_finished())
-    }
-
-    /// Stops the pool. With [`StopMode::Drain`], waits for the workers. With [`StopMode::Now`], does not wait, because
-    /// a worker may be busy with a huge page whose result is not needed any more.
-    pub fn shut_down(mut self, mode: StopMode) {
-        self.stop(mode);
-        match mode {
-            StopMode::Drain => drop(self.join()),
-            StopMode::Now => self.workers.clear(),
-        }
+        let run = self.kind.run_function();
+        let thread = thread::Builder::new().name(format!("{}-{}", self.kind, self.workers.len()));
+        self.workers.push((job_queue, thread.spawn(move || run(worker))?));
+        self.ready_receivers.push(ready_receiver);
+        self.batches.push(Vec::new());
+        Ok(())
     }
 
     /// Waits until all workers have ended. Returns the first error among them.
-    pub fn join(&mut self) -> Option<io::Error> {
+    pub fn join_all(&mut self) -> Option<io::Error> {
         let results: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();
         results.into_iter().find_map(|result| match result {
             Ok(result) => result.err(),
             Err(_) => Some(io::Error::other("a worker panicked")),
         })
+    }
+}
+
+impl Fetcher for WorkerPool {
+    /// Starts the workers.
+    fn start(&mut self, crawl: &FetcherContext) -> io::Result<()> {
+        let shortage = FileShortage::default();
+        let idle_limit = IdleLimit::new(&crawl.rules).within(self.capacity, &crawl.rules);
+        self.idle_limit = Some(idle_limit.clone());
+        // The first worker starts before the number of cores is determined, which takes time.
+        self.spawn(crawl, &shortage, &idle_limit)?;
+        for _ in 1..self.kind.worker_count(&crawl.rules) {
+            self.spawn(crawl, &shortage, &idle_limit)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all workers run: the first jobs may use up files or memory that a worker still needs to start.
+    fn wait_ready(&mut self) -> io::Result<()> {
+        if self.ready_receivers.drain(..).all(|receiver| receiver.recv().is_ok()) {
+            return Ok(());
+        }
+        self.stop(StopMode::Now);
+        let fault = self.join_all();
+        // If the system cannot run this engine, the message of `check` is more helpful than that of the worker.
+        self.kind.check()?;
+        Err(fault.unwrap_or_else(|| io::Error::other(format!("a worker of the {} engine did not start", self.kind))))
+    }
+
+    /// Adds a job to the batch of its worker: the slots of a lane belong to fixed workers.
+    fn accept(&mut self, job: Job, _now: Time) -> Result<(), Job> {
+        // Jobs that share a connection go to the same worker.
+        let slot = if job.shares_connection() { 0 } else { usize::from(job.slot) };
+        let worker = (job.lane.index() + slot) % self.batches.len().max(1);
+        match self.batches.get_mut(worker) {
+            Some(batch) => batch.push(job),
+            None => return Err(job),
+        }
+        Ok(())
+    }
+
+    /// Sends the batches to their workers.
+    fn flush(&mut self) {
+        for ((job_queue, _), batch) in self.workers.iter().zip(&mut self.batches) {
+            job_queue.send(batch);
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn idle_bytes(&self) -> usize {
+        self.idle_limit.as_ref().map_or(0, IdleLimit::bytes)
+    }
+
+    fn notices(&self) -> Vec<String> {
+        self.notices.take()
+    }
+
+    fn has_died(&self) -> bool {
+        self.workers.iter().any(|(_, thread)| thread.is_finished())
+    }
+
+    fn stop(&mut self, mode: StopMode) {
+        for (job_queue, _) in &self.workers {
+            job_queue.stop(mode);
+        }
+    }
+
+    fn join(&mut self) {
+        self.join_all();
     }
 }
 

@@ -16,10 +16,10 @@ use std::task::{Poll, Waker};
 
 use argiope_core::Time;
 use argiope_core::base::job::Job;
+use argiope_core::crawl::fetcher::{StopMode, VisitSender};
 use argiope_core::crawl::session::{Completed, Session, SlotKey};
 use argiope_core::crawl::visit::Visit;
 
-use crate::channel::{StopMode, VisitSender};
 use crate::resources::IDLE_CHECK_INTERVAL;
 use crate::task_slots::TaskSlots;
 use crate::timers::Alarm;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use argiope_core::crawl::fetcher::Fetcher as _;
 use argiope_core::crawl::rules::{Config, Environment, ProgramSettings, Size, Span};
 use argiope_core::{ErrorKind, Outcome};
 use argiope_engine::{EngineKind, StopMode};
@@ -39,7 +40,7 @@ every_engine! {
 
 fn a_page_is_fetched(kind: EngineKind) {
     let server = Server::start(|path, stream| page(stream, &format!("<title>{path}</title>")));
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, server.address, "/one"));
     assert_eq!((visit.facts.status, visit.facts.outcome), (Some(200), Outcome::Ok));
     assert_eq!(visit.findings.title.as_deref(), Some("/one"));
@@ -49,7 +50,7 @@ fn a_page_is_fetched(kind: EngineKind) {
 
 fn an_idle_connection_is_reused(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, "x"));
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     for number in 0..20 {
         let visit = bench.fetch(job(1, server.address, "/"));
         assert_eq!(visit.facts.status, Some(200));
@@ -60,7 +61,7 @@ fn an_idle_connection_is_reused(kind: EngineKind) {
 
 fn a_connection_is_not_reused_for_another_port(kind: EngineKind) {
     let servers = [Server::start(|_, stream| page(stream, "a")), Server::start(|_, stream| page(stream, "bb"))];
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     for (server, length) in servers.iter().zip([1, 2]) {
         assert_eq!(bench.fetch(job(1, server.address, "/")).facts.bytes_body, length);
     }
@@ -72,7 +73,7 @@ fn a_closed_idle_connection_is_replaced_without_another_attempt(kind: EngineKind
         page(stream, "x");
         false
     });
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     for number in 1..=10 {
         let visit = bench.fetch(job(1, server.address, "/"));
         assert_eq!((visit.facts.status, visit.link.tries), (Some(200), 1), "{:?}", visit.facts.error);
@@ -90,14 +91,14 @@ fn an_idle_connection_is_closed_when_the_host_closes_it(kind: EngineKind) {
         sender.send(matches!(read, Ok(0))).unwrap();
         false
     });
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     bench.fetch(job(1, server.address, "/"));
     assert!(closed.recv_timeout(Duration::from_secs(10)).unwrap());
 }
 
 fn a_closed_port_is_reported_as_refused(kind: EngineKind) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, address, "/"));
     assert_eq!(visit.facts.outcome, Outcome::Failed);
     assert_eq!(visit.facts.error.as_ref().unwrap().kind, ErrorKind::ConnectRefused);
@@ -106,7 +107,7 @@ fn a_closed_port_is_reported_as_refused(kind: EngineKind) {
 
 fn the_second_address_is_tried_after_the_first(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, "x"));
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     // No server listens at these addresses. One refuses at once, the other may be silent; the next address is tried.
     for dead in ["127.0.0.9", "192.0.2.1"] {
         let addresses: [IpAddr; 2] = [dead.parse().unwrap(), server.address.ip()];
@@ -117,7 +118,7 @@ fn the_second_address_is_tried_after_the_first(kind: EngineKind) {
 
 fn a_host_that_never_responds_times_out(kind: EngineKind) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let bench = Bench::new(
+    let mut bench = Bench::new(
         kind,
         rules(|config| {
             config.idle_timeout = Span(Duration::from_millis(300));
@@ -138,7 +139,7 @@ fn a_trickle_is_read_to_its_end(kind: EngineKind) {
         }
         true
     });
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     for _ in 0..2 {
         let visit = bench.fetch(job(1, server.address, "/"));
         assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (3, None));
@@ -148,7 +149,7 @@ fn a_trickle_is_read_to_its_end(kind: EngineKind) {
 
 fn a_large_page_is_read_whole(kind: EngineKind) {
     let server = Server::start(|_, stream| page(stream, &"<p>text</p>".repeat(500_000)));
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, server.address, "/"));
     assert_eq!((visit.facts.bytes_body, visit.facts.truncated), (5_500_000, None));
 }
@@ -160,7 +161,7 @@ fn many_fetches_wait_at_once(kind: EngineKind) {
         all.wait();
         page(stream, "x")
     });
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     for lane in 0..200 {
         bench.send(job(lane, server.address, "/"));
     }
@@ -178,7 +179,7 @@ fn bodies_wait_for_the_budget(kind: EngineKind) {
     let rules = config.compile_in(Environment::default(), program).unwrap();
     let budget = rules.budget.clone();
     assert_eq!(budget.limit(), 100_000);
-    let bench = Bench::new(kind, rules);
+    let mut bench = Bench::new(kind, rules);
     for lane in 0..10 {
         bench.send(job(lane, server.address, "/"));
     }
@@ -210,7 +211,7 @@ fn draining_finishes_the_jobs_in_flight(kind: EngineKind) {
     }
     bench.pool.stop(StopMode::Drain);
     release.wait();
-    assert!(bench.pool.join().is_none());
+    assert!(bench.pool.join_all().is_none());
     assert_eq!(bench.visits.try_iter().filter(|visit| visit.facts.status == Some(200)).count(), 5);
 }
 
@@ -231,7 +232,7 @@ fn an_immediate_stop_closes_all_connections(kind: EngineKind) {
         config.idle_timeout = Span(UNREACHED_TIMEOUT);
         config.timeout = Span(UNREACHED_TIMEOUT);
     });
-    let bench = Bench::new(kind, without_timeouts);
+    let mut bench = Bench::new(kind, without_timeouts);
     for lane in 0..20 {
         bench.send(job(lane, server.address, "/"));
     }
@@ -251,7 +252,7 @@ fn a_body_cut_off_by_the_server_is_reported(kind: EngineKind) {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf").unwrap();
         false
     });
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     let visit = bench.fetch(job(1, server.address, "/"));
     assert_eq!(visit.facts.status, Some(200));
     assert!(visit.facts.truncated.is_some() && visit.facts.error.is_some());

@@ -4,20 +4,19 @@
 #[macro_use]
 mod kit;
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use argiope_core::crawl::fetcher::Fetcher as _;
 use argiope_core::crawl::visit::Visit;
-use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
-use kit::{Server, job, page, rules};
+use argiope_engine::{EngineKind, StopMode, VisitSender, WorkerPool};
+use kit::{Server, job, page, rules, send, start_pool};
 
 /// A pool with one job, whose visit is passed to `deliver` on the worker's thread.
 fn pool(kind: EngineKind, deliver: impl Fn(&mut Vec<Box<Visit>>) + Send + Sync + 'static) -> (WorkerPool, Server) {
     let server = Server::start(|_, stream| page(stream, "x"));
-    let mut pool =
-        WorkerPool::start(kind, &Arc::new(rules(|_| {})), Clock::start(), &VisitSender::new(deliver)).unwrap();
-    pool.wait_ready().unwrap();
-    pool.send(0, &mut vec![job(0, server.address, "/")]);
+    let mut pool = start_pool(kind, rules(|_| {}), VisitSender::new(deliver));
+    send(&mut pool, job(0, server.address, "/"));
     (pool, server)
 }
 
@@ -30,12 +29,12 @@ every_engine! {
 fn a_panic_of_a_worker_ends_it_and_is_reported(kind: EngineKind) {
     let (mut pool, _server) = pool(kind, |_| panic!("a deliberate panic"));
     let start = Instant::now();
-    while !pool.has_dead_worker() {
+    while !pool.has_died() {
         assert!(start.elapsed() < Duration::from_secs(30), "the fault was not reported");
         std::thread::yield_now();
     }
     pool.stop(StopMode::Now);
-    assert!(pool.join().is_some());
+    assert!(pool.join_all().is_some());
 }
 
 /// A worker that cannot be interrupted must not delay the stop.
@@ -43,13 +42,14 @@ fn an_immediate_stop_does_not_wait_for_a_busy_worker(kind: EngineKind) {
     let (busy_sender, busy) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
-    let (pool, _server) = pool(kind, move |visits| {
+    let (mut pool, _server) = pool(kind, move |visits| {
         visits.clear();
         let _ = busy_sender.send(());
         // Blocks until the test drops the sender.
         let _ = released.lock().map(|released| released.recv());
     });
     busy.recv_timeout(Duration::from_secs(30)).expect("the worker is busy");
-    pool.shut_down(StopMode::Now);
+    pool.stop(StopMode::Now);
+    drop(pool);
     drop(release);
 }

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use argiope_core::crawl::fetcher::Fetcher as _;
 use argiope_engine::{EngineKind, StopMode};
 use kit::{Bench, Server, job, page, rules};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -88,7 +89,7 @@ fn fetches_wait_for_free_file_descriptors(kind: EngineKind) {
     let mut server = KillOnDrop(server.spawn().unwrap());
     let stderr = BufReader::new(server.0.stderr.take().unwrap());
     let address = stderr.lines().find_map(|line| line.unwrap().parse().ok()).expect("the server prints its address");
-    let bench = Bench::new(kind, rules(|_| {}));
+    let mut bench = Bench::new(kind, rules(|_| {}));
     limit.lower(50);
     for lane in 0..FETCHES {
         bench.send(job(lane, address, "/"));

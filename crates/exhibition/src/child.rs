@@ -17,7 +17,7 @@ use argiope_core::crawl::schedule::keeper::Settled;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use argiope_runtime::engine_kind;
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 
@@ -124,7 +124,7 @@ pub fn crawl(task: &CrawlTask) -> Result<CrawlCost, argiope_runtime::Error> {
     let clock = Clock::start();
     let keeper = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
-        engine: engine_kind(task.engine),
+        fetchers: Fetchers::engine(task.engine),
         rules,
         clock,
         consumer: DiscardVisits,

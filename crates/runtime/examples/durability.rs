@@ -18,7 +18,7 @@ use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_engine::Clock;
 use argiope_practice::spawn_child;
 use argiope_runtime::directory::{Directory, DirectoryParts};
-use argiope_runtime::engine_kind;
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
@@ -84,8 +84,9 @@ fn crawl<F: argiope_runtime::writer_thread::CommitFrontier + Send + 'static>(
     consumer: Lines,
     rules: Rules,
 ) -> Result<u64, Fault> {
-    let (engine, clock) = (engine_kind(config.engine), Clock::start());
-    let setup = CrawlSetup { frontier, rules: Arc::new(rules), engine, clock, consumer, target, accepts_links: false };
+    let (fetchers, clock) = (Fetchers::engine(config.engine), Clock::start());
+    let setup =
+        CrawlSetup { frontier, rules: Arc::new(rules), fetchers, clock, consumer, target, accepts_links: false };
     Ok(KeeperHandle::start(setup)?.join()?.tally.pages())
 }
 

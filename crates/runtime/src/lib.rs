@@ -9,6 +9,7 @@ pub mod directory;
 mod disk_limit;
 mod error;
 mod fair_queue;
+pub mod fetchers;
 pub mod keeper_thread;
 mod machine_memory;
 mod proxies;

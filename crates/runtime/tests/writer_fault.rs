@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use argiope_core::crawl::rules::{Config, ProgramSettings};
+use argiope_core::crawl::rules::{Config, EngineName, ProgramSettings};
 use argiope_core::crawl::schedule::keeper::Settled;
-use argiope_engine::{Clock, EngineKind};
+use argiope_engine::Clock;
 use argiope_practice::{PracticeWeb, Response, Site};
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
@@ -29,10 +30,10 @@ fn a_panic_in_the_writer_thread_ends_the_crawl() {
     let _web = PracticeWeb::new().site(site).start().expect("the practice web starts");
     let config = Config { roots: vec![root], ..Config::default() };
     let rules = Arc::new(argiope_runtime::rules(&config, ProgramSettings::default()).expect("the settings are valid"));
-    let (frontier, engine) = (MemoryFrontier::new(rules.fingerprint_key), EngineKind::Tokio);
+    let (frontier, fetchers) = (MemoryFrontier::new(rules.fingerprint_key), Fetchers::engine(EngineName::Tokio));
     let (clock, target) = (Clock::start(), OutputTarget::default());
     let setup =
-        CrawlSetup { frontier, rules, engine, clock, consumer: PanickingConsumer, target, accepts_links: false };
+        CrawlSetup { frontier, rules, fetchers, clock, consumer: PanickingConsumer, target, accepts_links: false };
     let fault = KeeperHandle::start(setup).expect("it starts").join().expect_err("the panic is an error of the crawl");
     assert!(fault.is_internal() && fault.to_string().contains("while records were written"), "{fault}");
 }

@@ -11,6 +11,7 @@ use argiope_core::crawl::schedule::keeper::{ArchiveChunk, Settled};
 use argiope_core::crawl::visit::Visit;
 use argiope_engine::Clock;
 use argiope_practice::RunningWeb;
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, Summary, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_store::MemoryFrontier;
@@ -53,7 +54,7 @@ pub fn crawl(config: &Config) -> Crawled {
     let rules = Arc::new(argiope_runtime::rules(config, ProgramSettings::default()).expect("the settings are valid"));
     let keeper = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
-        engine: argiope_runtime::engine_kind(config.engine),
+        fetchers: Fetchers::engine(config.engine),
         rules,
         clock: Clock::start(),
         consumer: Collector(Arc::clone(&collected)),

@@ -16,6 +16,7 @@ use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_engine::Clock;
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_runtime::Error;
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
 use argiope_runtime::writer_thread::{CommitQueue, LockedDirectory, OutputFile, OutputTarget};
 use argiope_store::disk::{CrawlSettings, DiskFrontier, Files, OutputHash, open_in, truncate_output};
@@ -213,7 +214,7 @@ fn crawl((mut frontier, target): (DiskFrontier, OutputTarget), rules: Arc<Rules>
     let (sender, visits) = channel();
     let keeper = KeeperHandle::start(CrawlSetup {
         frontier,
-        engine: argiope_runtime::engine_kind(EngineName::Tokio),
+        fetchers: Fetchers::engine(EngineName::Tokio),
         rules,
         clock: Clock::start(),
         consumer: Reader(sender),

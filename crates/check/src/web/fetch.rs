@@ -8,9 +8,10 @@ use argiope_core::crawl::visit::Visit;
 use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::{LinkKind, Time, Url};
 use argiope_runtime::directory::{Directory, DirectoryParts};
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer, wall_clock};
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
-use argiope_runtime::{Error, engine_kind, run_lines};
+use argiope_runtime::{Error, run_lines};
 
 use crate::options::CheckLimits;
 
@@ -118,9 +119,9 @@ fn run<F: CommitFrontier + Send + 'static>(
     target: OutputTarget,
     handle: impl FnMut(&mut Visit) + Send + 'static,
 ) -> Result<(), Error> {
-    let (engine, rules) = (engine_kind(config.engine), Arc::new(rules));
+    let (fetchers, rules) = (Fetchers::engine(config.engine), Arc::new(rules));
     let consumer = VisitHandler(handle);
-    KeeperHandle::start(CrawlSetup { frontier, rules, engine, clock, consumer, target, accepts_links: false })?
+    KeeperHandle::start(CrawlSetup { frontier, rules, fetchers, clock, consumer, target, accepts_links: false })?
         .join()
         .map(drop)
 }

@@ -12,9 +12,10 @@ use argiope_core::crawl::schedule::keeper::{End, Settled};
 use argiope_core::page::reader::FieldCount;
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Beginning, Directory, DirectoryParts, RunKind};
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
 use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
-use argiope_runtime::{Error, content_reader, engine_kind, run_lines};
+use argiope_runtime::{Error, content_reader, run_lines};
 
 use super::control_socket::ControlSocket;
 use super::crawl_control::{CrawlControl, SharedFleet};
@@ -271,7 +272,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     let started = KeeperHandle::start(CrawlSetup {
         frontier,
         rules,
-        engine: engine_kind(config.engine),
+        fetchers: Fetchers::engine(config.engine),
         clock,
         consumer: SharedReporter(Arc::clone(&reporter)),
         target,

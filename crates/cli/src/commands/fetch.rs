@@ -12,7 +12,7 @@ use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
 use argiope_core::page::reader::{DeliveredBodies, decode};
-use argiope_runtime::engine_kind;
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 
@@ -79,7 +79,7 @@ pub fn run(mut config: Config, shows_body: bool) -> Result<ExitCode, UsageError>
     let started = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         rules: Arc::new(rules),
-        engine: engine_kind(config.engine),
+        fetchers: Fetchers::engine(config.engine),
         clock: Clock::start(),
         consumer: CollectVisits(Arc::clone(&visits)),
         target: OutputTarget::default(),

@@ -16,7 +16,7 @@ use argiope_core::crawl::visit::Visit;
 use argiope_core::page::robots::{MAX_ROBOTS_BYTES, Robots, RobotsAnswer, product_token, target_of};
 use argiope_core::{Outcome, Url};
 use argiope_runtime::Error;
-use argiope_runtime::engine_kind;
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 use clap::Args;
@@ -174,7 +174,7 @@ fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     let keeper = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         rules: Arc::new(rules),
-        engine: engine_kind(config.engine),
+        fetchers: Fetchers::engine(config.engine),
         clock: Clock::start(),
         consumer: ForwardVisits(sender),
         target: OutputTarget::default(),

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use argiope_core::base::job::LaneId;
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
-use argiope_core::crawl::fetch::{Fetch, FetchStart, Finished};
+use argiope_core::crawl::response::WholeResponse;
 use argiope_core::crawl::rules::{Config, Environment, ProgramSettings, Rules, Size};
 use argiope_core::crawl::warc::{WarcLocation, WarcPayload};
-use argiope_core::http::conn::{Conn, Step};
 use argiope_core::page::reader::{DeliveredBodies, decode};
-use argiope_core::{Link, StoreError, StoreErrorKind, Time, Url};
+use argiope_core::{Link, StoreError, StoreErrorKind, Url};
 use flate2::read::MultiGzDecoder;
 
 use super::archive_files::ArchiveFiles;
@@ -109,9 +108,8 @@ impl ArchivedPages {
         })?)
     }
 
-    /// Decodes an archived response: feeds it to a fetch that has no socket. The job and the times have no effect.
+    /// Decodes an archived response. The job has no effect.
     fn decode_response(&self, url: &Url, response: &[u8]) -> Option<ArchivedPage> {
-        let now = Time::ZERO;
         let job = Job {
             link: Link::root(url.clone(), 0),
             purpose: Purpose::Page,
@@ -122,23 +120,8 @@ impl ArchivedPages {
             addresses: Arc::from([IpAddr::from([127, 0, 0, 1])]),
             extras: None,
         };
-        let conn = Conn::plain(Arc::clone(&self.rules.limits), now);
-        let start = FetchStart { started: now, connected: Some(now) };
-        let mut fetch = Fetch::new(Box::new(job), conn, Arc::clone(&self.rules), start, now);
-        while let Step::Write(bytes) = fetch.step() {
-            let count = bytes.len();
-            fetch.wrote(count, now);
-        }
-        // A fetch pauses in long bodies, so that other fetches get their turn. Here it is resumed at once.
-        fetch.feed(response, now);
-        while fetch.is_yielding() {
-            fetch.resume(now);
-        }
-        fetch.closed(now);
-        while fetch.is_yielding() {
-            fetch.resume(now);
-        }
-        let Finished::Visit(visit, _) = fetch.finish(now) else { return None };
+        let (head, body) = (Vec::new(), response.to_vec());
+        let visit = WholeResponse { head, body, ..WholeResponse::default() }.into_visit(job, &self.rules);
         let body = visit.body?;
         let content_type = visit.findings.content_type;
         Some(ArchivedPage { url: url.clone(), body: body.bytes, content_type, charset: visit.findings.charset })

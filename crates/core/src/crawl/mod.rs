@@ -1,7 +1,8 @@
 //! A crawl: its settings, what is requested next, and what comes of it.
 //!
 //! [`rules`] are the settings, compiled. [`schedule`] decides which URL is requested next, from which host, and when.
-//! [`session`] is what engines drive: a connection with the jobs that it carries. [`fetch`] is one job and its response,
+//! A [`fetcher`] takes jobs and returns visits. [`session`] is what engines drive: a connection with the jobs that it carries. A [`response`] is one that other
+//! fetchers have as a whole. [`fetch`] is one job and its response,
 //! which becomes a [`visit`]. [`record`] and [`warc`] are the formats in which visits are stored. [`hooks`] are traits
 //! with which the library's user sees requests and responses. [`control`] and [`status`] are for those who watch and
 //! steer a running crawl. A [`lease`] is the right of one process of a fleet to start requests. [`marks`] say which
@@ -9,11 +10,13 @@
 
 pub mod control;
 pub mod fetch;
+pub mod fetcher;
 #[deny(missing_docs)]
 pub mod hooks;
 pub mod lease;
 pub mod marks;
 pub mod record;
+pub mod response;
 pub mod rules;
 pub mod schedule;
 pub mod session;

@@ -139,6 +139,8 @@ pub struct KeeperPart {
     pub(crate) slot: Option<(LaneId, u16)>,
     /// Whether the link became a job, and the keeper then decided not to send the request.
     pub(crate) is_unsent: bool,
+    /// Another fetcher continues the visit: its slot is released already.
+    pub(crate) is_postponed: bool,
     /// Whether an earlier attempt already contacted the host.
     pub(crate) was_contacted_before: bool,
     /// The HTTP version of the host, if the visit shows it.
@@ -171,6 +173,11 @@ impl KeeperPart {
     /// The lane and the connection slot that the visit used; `None` if the link never became a job.
     pub fn slot(&self) -> Option<(LaneId, u16)> {
         self.slot
+    }
+
+    /// Whether another fetcher has continued the visit.
+    pub fn is_postponed(&self) -> bool {
+        self.is_postponed
     }
 
     /// How long to wait before the next request, from the header `Retry-After`.

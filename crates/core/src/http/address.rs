@@ -5,6 +5,12 @@
 //! that embeds an IPv4 address is judged as that IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::base::outcome::Failure;
+
+/// The addresses of a name, IPv6 first, and their time to live; or why there are none.
+pub type DnsResult = Result<(Vec<IpAddr>, Duration), Failure>;
 
 /// The kind of special address that this is, which is the reason why it is refused. `None` for an ordinary public
 /// address.

@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
+use argiope_core::crawl::fetcher::{Fetcher as _, FetcherContext};
 use argiope_core::crawl::rules::{Config, Rules, Span};
 use argiope_core::crawl::visit::Visit;
-use argiope_core::{Link, Url};
+use argiope_core::{Link, Time, Url};
 use argiope_engine::{Clock, EngineKind, StopMode, VisitSender, WorkerPool};
 
 /// Generates every case for every engine, in a module with the name of the engine. `./test` skips `uring` where
@@ -53,6 +54,20 @@ pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
     config(adapt).compile(fingerprint_key).unwrap()
 }
 
+/// A pool whose workers run.
+pub fn start_pool(kind: EngineKind, rules: Rules, visits: VisitSender) -> WorkerPool {
+    let mut pool = WorkerPool::new(kind, Clock::start());
+    pool.start(&FetcherContext { rules: Arc::new(rules), visits }).unwrap();
+    pool.wait_ready().unwrap();
+    pool
+}
+
+/// Sends a job to its worker.
+pub fn send(pool: &mut WorkerPool, job: Job) {
+    assert!(pool.accept(job, Time::ZERO).is_ok(), "an engine accepts every job");
+    pool.flush();
+}
+
 impl Bench {
     pub fn new(kind: EngineKind, rules: Rules) -> Self {
         let (sender, visits) = mpsc::channel();
@@ -62,14 +77,11 @@ impl Bench {
                 let _ = sender.send(visit);
             }
         });
-        let mut pool = WorkerPool::start(kind, &Arc::new(rules), Clock::start(), &visit_sender).unwrap();
-        pool.wait_ready().unwrap();
-        Self { pool, visits }
+        Self { pool: start_pool(kind, rules, visit_sender), visits }
     }
 
-    /// Sends a job to the worker of its lane.
-    pub fn send(&self, job: Job) {
-        self.pool.send(job.lane.index() % self.pool.len(), &mut vec![job]);
+    pub fn send(&mut self, job: Job) {
+        send(&mut self.pool, job);
     }
 
     /// Waits for the next visit.
@@ -77,14 +89,14 @@ impl Bench {
         self.visits.recv_timeout(Duration::from_secs(30)).expect("every job has a visit")
     }
 
-    pub fn fetch(&self, job: Job) -> Box<Visit> {
+    pub fn fetch(&mut self, job: Job) -> Box<Visit> {
         self.send(job);
         self.visit()
     }
 
     pub fn stop(mut self, mode: StopMode) {
         self.pool.stop(mode);
-        assert!(self.pool.join().is_none());
+        assert!(self.pool.join_all().is_none());
     }
 }
 

@@ -56,7 +56,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         self.next_memory_check = now + MEMORY_CHECK_INTERVAL;
         let bytes = self.keeper.frontier().bytes() as u64;
         self.rules.budget.set(MemoryPart::Frontier, bytes);
-        self.rules.budget.set(MemoryPart::Connections, self.pool.idle_bytes() as u64);
+        self.rules.budget.set(MemoryPart::Connections, self.fetchers.idle_bytes() as u64);
         self.keeper.report_memory();
         if let Some(limit) = self.rules.max_memory {
             let hosts = self.keeper.frontier().host_bytes() as u64;

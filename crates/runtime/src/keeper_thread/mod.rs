@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use argiope_core::base::job::{Job, SendReporter};
 use argiope_core::base::time::WallClock;
+use argiope_core::crawl::fetcher::FetcherContext;
 use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::frontier::FrontierWaker;
 use argiope_core::crawl::schedule::keeper::{Changes, End, Keeper, Settled};
@@ -26,13 +27,14 @@ use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{LaneId, Time};
 pub use argiope_engine::Clock;
-use argiope_engine::{EngineKind, Resolver, VisitSender, WorkerPool};
+use argiope_engine::{Resolver, VisitSender};
 pub use argiope_store::MemoryFrontier;
 
 pub use self::messages::KeeperMessage;
 use crate::disk_limit::DiskLimit;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
+use crate::fetchers::Fetchers;
 use crate::status::CrawlTally;
 use crate::writer_thread::{CommitFrontier, CommitQueue, OutputTarget};
 
@@ -79,7 +81,7 @@ pub struct Summary {
 pub struct CrawlSetup<F, T> {
     pub frontier: F,
     pub rules: Arc<Rules>,
-    pub engine: EngineKind,
+    pub fetchers: Fetchers,
     pub clock: Clock,
     pub consumer: T,
     pub target: OutputTarget,
@@ -123,7 +125,7 @@ pub fn wall_clock(clock: &Clock) -> WallClock {
 /// The state of the keeper's thread.
 struct KeeperLoop<F> {
     keeper: Keeper<F>,
-    pool: WorkerPool,
+    fetchers: Fetchers,
     resolver: Resolver,
     commits: CommitQueue,
     clock: Clock,
@@ -152,8 +154,6 @@ struct KeeperLoop<F> {
     disk: Option<DiskLimit>,
     /// Visits that have arrived and are not processed yet.
     visits: FairQueue<Option<LaneId>, Box<Visit>>,
-    /// Jobs collected for each worker.
-    batches: Vec<Vec<Job>>,
     /// Jobs whose requests must not be sent twice, such as forms. Each is marked as sent in the log. It is handed out
     /// when the log is durable up to the position beside it.
     unsent: Vec<(u64, Job)>,
@@ -168,19 +168,19 @@ fn no_engine(error: std::io::Error) -> Error {
 
 impl<F: CommitFrontier> KeeperLoop<F> {
     fn new<T: VisitConsumer + 'static>(setup: CrawlSetup<F, T>, inbox: &Sender<KeeperMessage>) -> Result<Self, Error> {
-        let CrawlSetup { frontier, rules, engine, clock, consumer, mut target, accepts_links } = setup;
+        let CrawlSetup { frontier, rules, mut fetchers, clock, consumer, mut target, accepts_links } = setup;
         let to_keeper = inbox.clone();
         let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
             // Sending fails if the keeper has ended. Then the visits are not needed.
             let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
-        let mut pool = WorkerPool::start(engine, &rules, clock, &reports).map_err(no_engine)?;
+        fetchers.start(&FetcherContext { rules: Arc::clone(&rules), visits: reports }, clock).map_err(no_engine)?;
         let to_keeper = inbox.clone();
         let resolver = Resolver::start(&rules, move |answer| {
             let _ = to_keeper.send(KeeperMessage::Resolved(answer));
         });
         let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
-        keeper.bench_mut().limit_concurrency(pool.capacity());
+        keeper.bench_mut().limit_concurrency(fetchers.capacity());
         let to_keeper = inbox.clone();
         keeper.bench_mut().set_send_reporter(SendReporter::new(move |request| {
             let _ = to_keeper.send(KeeperMessage::Sent(request));
@@ -209,7 +209,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             commits.add_line(line, keeper.frontier_mut(), clock.now())?;
         }
         // Wait for the workers only now, because nothing above needs them.
-        pool.wait_ready().map_err(no_engine)?;
+        fetchers.wait_ready().map_err(no_engine)?;
         Ok(Self {
             keeper,
             resolver,
@@ -227,10 +227,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             next_memory_check: Time::ZERO,
             disk,
             visits: FairQueue::default(),
-            batches: (0..pool.len()).map(|_| Vec::new()).collect(),
             unsent: Vec::new(),
             has_run_records,
-            pool,
+            fetchers,
             rules,
         })
     }

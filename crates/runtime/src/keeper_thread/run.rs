@@ -3,10 +3,12 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use argiope_core::base::job::Job;
+use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::schedule::keeper::{End, Order};
 use argiope_core::crawl::visit::Visit;
+use argiope_core::http::address::DnsResult;
 use argiope_core::{Link, Time};
-use argiope_engine::{DnsQuery, Resolver, StopMode};
+use argiope_engine::{DnsQuery, Resolver};
 
 use super::{KeeperLoop, KeeperMessage, Summary};
 use crate::error::Error;
@@ -16,6 +18,8 @@ use crate::writer_thread::CommitFrontier;
 /// How many visits one iteration of the loop processes before new jobs are handed out. With a larger number, fast hosts
 /// would delay all others.
 const VISITS_PER_ITERATION: usize = 4;
+/// No further requests start while fetchers continue this many visits.
+const MAX_POSTPONED: usize = 256;
 
 /// The result of [`KeeperLoop::hand_out`].
 pub(super) enum HandedOut {
@@ -33,7 +37,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let end = end.and_then(|end| self.process_rest(messages).map(|()| end));
         let mode = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
         if mode == StopMode::Now {
-            self.pool.stop(mode);
+            self.fetchers.stop(mode);
         }
         // The log marks these requests as sent, but they were not. Queue them again with zero tries, which replaces the
         // mark; otherwise the next run would refuse to send them.
@@ -51,7 +55,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let end = end.map(|end| if end == End::Finished && !is_all_read { End::Interrupted } else { end });
         let left = self.keeper.unfinished();
         let unread = self.unread.len() as u64;
-        let Self { mut keeper, mut commits, tally, pool, has_run_records, .. } = self;
+        let Self { mut keeper, mut commits, tally, mut fetchers, has_run_records, .. } = self;
         let end = end.and_then(|end| {
             if has_run_records {
                 let changes = keeper.progress().changes;
@@ -63,11 +67,11 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             Ok(end)
         });
         // Close connections in parallel with the last writes.
-        pool.stop(mode);
+        fetchers.stop(mode);
         // The error of the crawl takes precedence, but the writer must be ended in any case.
         let written = commits.end();
-        let notices = pool.notices();
-        pool.shut_down(mode);
+        let notices = fetchers.notices();
+        fetchers.shut_down(mode);
         let end = end?;
         written?;
         let (changes, cuts) = (keeper.progress().changes, keeper.cuts());
@@ -87,11 +91,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     self.unsent.push((self.keeper.frontier().log_end(), job));
                     self.commits.request_commit(now);
                 }
-                Order::Fetch(job) => {
-                    self.assign(job);
-                }
-                Order::Resolve(lane, host) => match Resolver::parse_literal(&host) {
-                    Some(found) => self.keeper.resolved(lane, Ok(found), now),
+                Order::Fetch(job) => self.fetchers.fetch(job, now),
+                Order::Resolve(lane, host) => match self.known_addresses(&host) {
+                    Some(known) => self.keeper.resolved(lane, known, now),
                     None => self.resolver.query(DnsQuery { lane, host }),
                 },
                 Order::Wait(until) => break HandedOut::WaitUntil(until),
@@ -104,22 +106,15 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             let (ready, waiting) = std::mem::take(&mut self.unsent).into_iter().partition(|(end, _)| *end <= durable);
             self.unsent = waiting;
             let ready: Vec<(u64, Job)> = ready;
-            ready.into_iter().for_each(|(_, job)| self.assign(job));
+            ready.into_iter().for_each(|(_, job)| self.fetchers.fetch(job, now));
         }
-        for (worker, batch) in self.batches.iter_mut().enumerate() {
-            self.pool.send(worker, batch);
-        }
+        self.fetchers.flush();
         Ok(wait)
     }
 
-    /// Adds a job to the batch of its worker.
-    fn assign(&mut self, job: Job) {
-        // Jobs that share a connection go to the same worker.
-        let slot = if job.shares_connection() { 0 } else { usize::from(job.slot) };
-        let worker = (job.lane.index() + slot) % self.batches.len().max(1);
-        if let Some(batch) = self.batches.get_mut(worker) {
-            batch.push(job);
-        }
+    /// The addresses of a host, if they need no lookup.
+    fn known_addresses(&self, host: &str) -> Option<DnsResult> {
+        self.fetchers.resolve(host).or_else(|| Resolver::parse_literal(host).map(Ok))
     }
 
     /// Hands out jobs and processes messages until the crawl ends; returns why it ended.
@@ -127,9 +122,10 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         loop {
             let now = self.clock.now();
             let is_behind = self.commits.is_behind(self.keeper.bench().in_flight(), now);
-            self.keeper.bench_mut().hold_back(is_behind);
+            let holds_back = is_behind || self.keeper.postponed() >= MAX_POSTPONED;
+            self.keeper.bench_mut().hold_back(holds_back);
             let wait = match self.hand_out(now)? {
-                HandedOut::WaitUntil(until) => until,
+                HandedOut::WaitUntil(until) => until.min(self.fetchers.advance(now)),
                 HandedOut::Over(end) => {
                     // Do not commit yet: the last pages and the last record of the run belong to one commit.
                     self.collect_settled(now)?;
@@ -144,7 +140,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             self.check_memory(now);
             self.check_disk(now);
-            if self.pool.has_dead_worker() {
+            if self.fetchers.has_died() {
                 return Err(Error::engine("a worker thread died", None));
             }
             if now >= self.drain_until {
@@ -177,10 +173,21 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             let Some(visit) = self.visits.pop() else { break };
             if self.has_disk_room(&visit, now)? {
                 self.list_archive_file(&visit, now)?;
-                self.keeper.finished(visit, now)?;
+                self.process_visit(visit, now)?;
             }
         }
         Ok(())
+    }
+
+    /// Processes one visit. A page that a fetcher has completed is offered to all fetchers once: one of them may continue
+    /// it.
+    fn process_visit(&mut self, visit: Box<Visit>, now: Time) -> Result<(), Error> {
+        let may_resume = visit.is_page() && !visit.for_keeper.is_postponed();
+        let Some(visit) = self.keeper.received(visit, now)? else { return Ok(()) };
+        let fetchers = &mut self.fetchers;
+        let complete =
+            if may_resume { self.keeper.postpone(visit, |visit| fetchers.resume(visit, now)) } else { Some(visit) };
+        Ok(complete.map_or(Ok(()), |visit| self.keeper.complete(visit, now))?)
     }
 
     /// Commits the name of the archive file that this visit begins, if it begins one. That commit precedes the one with

@@ -1,7 +1,7 @@
 use argiope_core::Outcome;
-use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
+use argiope_core::crawl::fetcher::StopMode;
+use argiope_core::crawl::rules::{Config, EngineName, Pace, RobotsPolicy};
 use argiope_core::crawl::schedule::keeper::Order;
-use argiope_engine::StopMode;
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
     let setup = CrawlSetup {
         frontier: MemoryFrontier::new(0),
         rules: Arc::new(config.compile(0).expect("the settings are valid")),
-        engine: EngineKind::Threads,
+        fetchers: Fetchers::engine(EngineName::Threads),
         clock: Clock::start(),
         consumer: Discard,
         target: OutputTarget::default(),
@@ -58,6 +58,6 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
     running.process_rest(&messages).expect("a frontier in memory does not fail");
     assert_eq!((running.keeper.progress().pages, running.delivered), (PAGES as u64, PAGES as u64));
     assert_eq!(running.keeper.unfinished(), 0);
-    running.pool.shut_down(StopMode::Now);
+    running.fetchers.shut_down(StopMode::Now);
     running.commits.end().expect("a frontier in memory does not fail");
 }

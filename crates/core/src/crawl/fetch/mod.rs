@@ -20,7 +20,7 @@ mod result;
 use std::sync::Arc;
 
 use crate::base::job::{Job, LaneHttp};
-use crate::base::outcome::Failure;
+use crate::base::outcome::{Failure, Truncated};
 use crate::base::time::Time;
 use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
@@ -124,6 +124,11 @@ impl Fetch {
     /// The socket failed.
     pub fn broke(&mut self, failure: Failure) {
         self.catching_panics(|conn, exchange| conn.broke(failure, exchange));
+    }
+
+    /// The body ends here, before its end, for this reason.
+    pub(super) fn cut(&mut self, failure: Failure, truncated: Truncated) {
+        self.0.conn.cut(failure, truncated);
     }
 
     fn process(&mut self, process: impl FnOnce(&mut Conn, &mut Exchange)) {

@@ -358,6 +358,15 @@ impl Conn {
         self.stop(Some(failure), None);
     }
 
+    /// Ends the body before its end, for this reason.
+    pub(crate) fn cut(&mut self, failure: Failure, truncated: Truncated) {
+        if matches!(self.phase, Phase::Body(_)) {
+            self.stop(Some(failure), Some(truncated));
+        } else {
+            self.connection_lost(failure);
+        }
+    }
+
     /// Starts the handshake without a request, because the handshake decides which protocol follows. After it, either
     /// `request` is called (HTTP/1.1), or HTTP/2 continues with the TLS session from [`Conn::take_tls`].
     pub(crate) fn start_handshake(&mut self, deadline_total: Time, now: Time) {

@@ -24,7 +24,6 @@ mod steering;
 mod suspects;
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +56,7 @@ use crate::crawl::schedule::trap::Traps;
 use crate::crawl::schedule::workbench::{self, Next, Workbench};
 use crate::crawl::visit::{SiteFile, Visit};
 use crate::crawl::warc::ArchiveLayout;
+use crate::http::address::DnsResult;
 use crate::http::cookies::CookieJar;
 use crate::http::retry_after::wait_until;
 use crate::page::robots::Robots;
@@ -94,6 +94,8 @@ pub struct Keeper<F> {
     redirects: RedirectGraph,
     /// Used with `head_first` only.
     head_answers: HeadAnswers,
+    /// The number of visits that a fetcher continues: see [`Keeper::postpone`].
+    postponed: usize,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
     /// For roots without a scheme: the http URL to try if https cannot be had ([`Rules::allows_plain_http`]).
@@ -216,6 +218,7 @@ impl<F: Frontier> Keeper<F> {
             suspects: Suspects::default(),
             redirects: RedirectGraph::default(),
             head_answers: HeadAnswers::default(),
+            postponed: 0,
             rules,
             clock,
             settled: Vec::new(),
@@ -301,12 +304,26 @@ impl<F: Frontier> Keeper<F> {
     }
 
     /// The answer to [`Order::Resolve`]: addresses and their time to live.
-    pub fn resolved(&mut self, lane: LaneId, answer: Result<(Vec<IpAddr>, Duration), Failure>, now: Time) {
+    pub fn resolved(&mut self, lane: LaneId, answer: DnsResult, now: Time) {
         self.bench.resolved(lane, answer, now);
     }
 
     /// Applies the result of a fetch: retries the link or settles it.
-    pub fn finished(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+    pub fn finished(&mut self, visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        match self.received(visit, now)? {
+            Some(visit) => self.complete(visit, now),
+            None => Ok(()),
+        }
+    }
+
+    /// The first half of [`Keeper::finished`]: releases the slot, and applies what the result of a fetch says about the
+    /// host. Returns the visit, unless its link is tried again. The driver may pass the visit to another fetcher
+    /// ([`Keeper::postpone`]) before it calls [`Keeper::complete`].
+    pub fn received(&mut self, mut visit: Box<Visit>, now: Time) -> Result<Option<Box<Visit>>, StoreError> {
+        if std::mem::take(&mut visit.for_keeper.is_postponed) {
+            self.postponed -= 1;
+            return Ok(Some(visit));
+        }
         // The host sent a date that only the local clock can convert to a wait: see `RetryAfter::Until`.
         if let Some(retry_at) = visit.for_keeper.retry_at.take() {
             visit.for_keeper.retry_after = Some(wait_until(retry_at, self.clock.at(now).as_second()));
@@ -340,8 +357,34 @@ impl<F: Frontier> Keeper<F> {
             } else if !matches!(purpose, Purpose::Robots(_)) {
                 self.frontier.give_back(reset_tries(link))?;
             }
-            return Ok(());
+            return Ok(None);
         }
+        Ok(Some(visit))
+    }
+
+    /// Passes a visit that was received to `resume`, which returns it if no fetcher continues it. Otherwise the crawl does
+    /// not end before the fetcher has returned it.
+    pub fn postpone(
+        &mut self,
+        mut visit: Box<Visit>,
+        resume: impl FnOnce(Box<Visit>) -> Option<Box<Visit>>,
+    ) -> Option<Box<Visit>> {
+        visit.for_keeper.is_postponed = true;
+        let mut returned = resume(visit);
+        match &mut returned {
+            Some(visit) => visit.for_keeper.is_postponed = false,
+            None => self.postponed += 1,
+        }
+        returned
+    }
+
+    /// The number of visits that fetchers continue.
+    pub fn postponed(&self) -> usize {
+        self.postponed
+    }
+
+    /// The second half of [`Keeper::finished`]: applies the content of a site file, and settles the visit.
+    pub fn complete(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
         let site_file = visit.for_keeper.site_file.take().map(|site_file| *site_file);
         match (&visit.purpose, site_file) {
             (Purpose::Page, _) => self.mark_loop(&mut visit),
@@ -547,7 +590,7 @@ impl<F: Frontier> Keeper<F> {
         if are_only_deferred_left && self.bench.link_count() == 0 {
             return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
-        if self.bench.in_flight() > 0 && now < self.deadline {
+        if (self.bench.in_flight() > 0 || self.postponed > 0) && now < self.deadline {
             return None;
         }
         self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))

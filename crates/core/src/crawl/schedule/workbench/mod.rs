@@ -63,6 +63,7 @@ use crate::crawl::rules::Rules;
 use crate::crawl::schedule::lane::{Addresses, Lane, Measured, PendingRetry, ROBOTS_LIFE, RobotsState};
 use crate::crawl::schedule::retry;
 use crate::crawl::visit::Visit;
+use crate::http::address::DnsResult;
 use crate::page::robots::Robots;
 
 /// How long no requests are sent to an unreachable host.
@@ -271,7 +272,7 @@ impl Workbench {
     }
 
     /// The answer to [`Next::Resolve`].
-    pub fn resolved(&mut self, id: LaneId, answer: Result<(Vec<IpAddr>, Duration), Failure>, now: Time) {
+    pub fn resolved(&mut self, id: LaneId, answer: DnsResult, now: Time) {
         let rules = Arc::clone(&self.rules);
         let Some(entry) = self.lanes.get_mut(&id) else {
             return;
