@@ -1,16 +1,19 @@
 //! [`CrawlBuilder`]: the settings of a crawl, and how it is started.
 
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope_core::crawl::hooks::{OutgoingRequest, ResponseStart};
 use argiope_core::crawl::rules::{
     BadValue, Config, ConfigError, HeaderLine, Pace, ProgramSettings, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
 };
+use argiope_core::crawl::transport::Transport;
 use argiope_core::page::follow::PageLink;
 use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::{Link, Url};
+use argiope_runtime::fetchers::Fetchers;
 use tokio::sync::oneshot;
 
 use crate::custom_frontier::CustomFrontier;
@@ -41,6 +44,18 @@ pub struct CrawlBuilder {
     requests: Vec<Request>,
     bodies: DeliveredBodies,
     hooks: Hooks,
+    /// Answers the requests in place of the network.
+    transport: Option<SharedTransport>,
+}
+
+/// A transport. It is taken by the first crawl that the builder or one of its clones starts.
+#[derive(Clone)]
+struct SharedTransport(Arc<Mutex<Option<Box<dyn Transport>>>>);
+
+impl fmt::Debug for SharedTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedTransport")
+    }
 }
 
 /// Where a crawl begins: a URL, a host name or a [`Request`]. A host name is tried with https first, then with http.
@@ -112,7 +127,7 @@ impl CrawlBuilder {
     /// no hooks.
     pub(crate) fn from_config(config: Config) -> Self {
         let (header, requests, hooks) = (Vec::new(), Vec::new(), Hooks::default());
-        Self { config, header, requests, bodies: DeliveredBodies::Html, hooks }
+        Self { config, header, requests, bodies: DeliveredBodies::Html, hooks, transport: None }
     }
 
     /// Applies a change to the configuration.
@@ -351,6 +366,39 @@ impl CrawlBuilder {
         self
     }
 
+    /// Answers all requests of the crawl without a network, in virtual time: from an archive,
+    /// or from pages of a test ([`CannedWeb`](crate::CannedWeb)). Delays and slow responses
+    /// take no time, and every run is the same.
+    ///
+    /// ```
+    /// # async fn run() -> Result<(), argiope::Error> {
+    /// use argiope::{CannedResponse, CannedWeb, Crawl};
+    ///
+    /// let web = CannedWeb::from([
+    ///     ("https://example.com/", CannedResponse::html("<a href=/about>About</a>")),
+    ///     ("https://example.com/about", CannedResponse::html("<title>About</title>")),
+    /// ]);
+    /// let mut crawl = Crawl::builder("https://example.com/").with_transport(web).start().await?;
+    /// while let Some(page) = crawl.next().await {
+    ///     println!("{} {:?}", page.url(), page.title());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_transport(mut self, transport: impl Transport + 'static) -> Self {
+        self.transport = Some(SharedTransport(Arc::new(Mutex::new(Some(Box::new(transport))))));
+        self
+    }
+
+    /// The fetchers of the crawl: its engine, or the transport.
+    fn fetchers(&self) -> Result<Fetchers, Error> {
+        let Some(SharedTransport(shared)) = &self.transport else { return Ok(Fetchers::engine(self.config.engine)) };
+        let transport = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let used = || Error::input("the transport is used by another crawl of this builder: set one for each crawl");
+        transport.map(Fetchers::transport).ok_or_else(used)
+    }
+
     /// Changes any other setting of the crawl.
     #[must_use]
     pub fn configure(self, set: impl FnOnce(&mut Config)) -> Self {
@@ -399,8 +447,9 @@ impl CrawlBuilder {
     }
 
     fn open(self) -> Result<Crawl, Error> {
+        let fetchers = self.fetchers()?;
         let (config, rules) = self.prepare().map_err(in_library_words)?;
-        Crawl::open(&config, rules)
+        Crawl::open(&config, rules, fetchers)
     }
 
     /// Runs the crawl to its end and passes every page to `sink`, on this thread.
@@ -448,8 +497,9 @@ impl CrawlBuilder {
             let why = "a frontier of your own stores the crawl; leave the directory out";
             return Err(settings::no_effect("directory", directory.display(), why));
         }
-        let (config, rules) = self.prepare().map_err(in_library_words)?;
-        sink::run(Crawl::open_on(&config, rules, CustomFrontier(frontier))?, sink)
+        let fetchers = self.fetchers()?;
+        let (_, rules) = self.prepare().map_err(in_library_words)?;
+        sink::run(Crawl::open_on(rules, fetchers, CustomFrontier(frontier))?, sink)
     }
 }
 

@@ -82,17 +82,17 @@ impl fmt::Debug for Crawl {
 
 impl Crawl {
     /// Starts a crawl in its crawl directory, or in memory.
-    pub(crate) fn open(config: &Config, rules: Rules) -> Result<Self, Error> {
-        Self::open_with(rules, |rules, consumer| begin(config, rules, consumer))
+    pub(crate) fn open(config: &Config, rules: Rules, fetchers: Fetchers) -> Result<Self, Error> {
+        Self::open_with(rules, |rules, consumer| begin(config, rules, fetchers, consumer))
     }
 
     /// Starts a crawl with a custom frontier.
-    pub(crate) fn open_on<F>(config: &Config, rules: Rules, frontier: F) -> Result<Self, Error>
+    pub(crate) fn open_on<F>(rules: Rules, fetchers: Fetchers, frontier: F) -> Result<Self, Error>
     where
         F: CommitFrontier + Send + 'static,
     {
         let target = OutputTarget::default();
-        let begin = |rules, consumer| begin_on(config, rules, Clock::start(), frontier, target, consumer);
+        let begin = |rules, consumer| begin_on(fetchers, rules, Clock::start(), frontier, target, consumer);
         let mut crawl = Self::open_with(rules, begin)?;
         crawl.has_custom_frontier = true;
         Ok(crawl)
@@ -257,10 +257,10 @@ impl Drop for Crawl {
 }
 
 /// Starts a crawl in its crawl directory, or in memory if it has none.
-fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHandle, Error> {
+fn begin(config: &Config, rules: Rules, fetchers: Fetchers, consumer: PageSender) -> Result<KeeperHandle, Error> {
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
-        return begin_on(config, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
+        return begin_on(fetchers, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
     };
     let mut directory = Directory::open(path, &rules, config)?;
     directory.requeue_unread()?;
@@ -269,19 +269,19 @@ fn begin(config: &Config, rules: Rules, consumer: PageSender) -> Result<KeeperHa
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, jsonl, first_line)?;
-    begin_on(config, rules, clock, frontier, target, consumer)
+    begin_on(fetchers, rules, clock, frontier, target, consumer)
 }
 
 /// Starts a crawl with this frontier.
 fn begin_on<F: CommitFrontier + Send + 'static>(
-    config: &Config,
+    fetchers: Fetchers,
     rules: Rules,
     clock: Clock,
     frontier: F,
     target: OutputTarget,
     consumer: PageSender,
 ) -> Result<KeeperHandle, Error> {
-    let (fetchers, rules) = (Fetchers::engine(config.engine), Arc::new(rules));
+    let rules = Arc::new(rules);
     KeeperHandle::start(CrawlSetup { frontier, fetchers, rules, clock, consumer, target, accepts_links: true })
 }
 

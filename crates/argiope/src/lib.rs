@@ -26,6 +26,7 @@
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
 //! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
+//! | test without a network | [`CrawlBuilder::with_transport`] |
 
 #![deny(missing_docs)]
 
@@ -44,6 +45,7 @@ mod sink;
 
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
 pub use argiope_core::base::custom_request::{CustomRequest, Method};
+pub use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
 pub use argiope_core::crawl::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
 pub use argiope_core::crawl::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
 pub use argiope_core::crawl::schedule::keeper::End;

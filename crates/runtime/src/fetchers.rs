@@ -5,8 +5,10 @@
 use std::io;
 
 use argiope_core::base::job::Job;
+use argiope_core::base::time::WallClock;
 use argiope_core::crawl::fetcher::{Fetcher, FetcherContext, StopMode, VisitSender};
 use argiope_core::crawl::rules::EngineName;
+use argiope_core::crawl::transport::{Transport, VirtualFetcher};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::address::DnsResult;
 use argiope_core::{ErrorKind, Failure, Time};
@@ -21,12 +23,25 @@ pub struct Fetchers {
     engine: Option<EngineName>,
     /// For the visits of jobs that no fetcher accepts; `None` before the start.
     visits: Option<VisitSender>,
+    /// The wall-clock time at which virtual time begins; `None` if the machine's time counts.
+    virtual_start: Option<WallClock>,
 }
 
 impl Fetchers {
     /// One fetcher: this engine.
     pub fn engine(name: EngineName) -> Self {
-        Self { list: Vec::new(), engine: Some(name), visits: None }
+        Self { list: Vec::new(), engine: Some(name), visits: None, virtual_start: None }
+    }
+
+    /// No engine: this transport answers all requests, in virtual time.
+    pub fn transport(transport: Box<dyn Transport>) -> Self {
+        let virtual_start = Some(transport.wall_clock());
+        Self { list: vec![Box::new(VirtualFetcher::new(transport))], engine: None, visits: None, virtual_start }
+    }
+
+    /// The wall-clock time at which virtual time begins; `None` if the machine's time counts.
+    pub fn virtual_start(&self) -> Option<WallClock> {
+        self.virtual_start
     }
 
     /// Adds a fetcher before the others.

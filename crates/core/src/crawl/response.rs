@@ -1,4 +1,4 @@
-//! [`WholeResponse`]: a response that is there as a whole, before its page is read.
+//! [`WholeResponse`]: a response that is there as a whole, before its page is read. [`Playback`] reads it in time.
 //!
 //! Engines pass a response on in the pieces in which it arrives ([`Session`](crate::crawl::session::Session)). Fetchers
 //! without a connection have all of it: from an archive, or from a test. The same code reads both.
@@ -11,6 +11,7 @@ use crate::base::outcome::{ErrorKind, Failure, Truncated};
 use crate::base::time::Time;
 use crate::crawl::fetch::{Fetch, FetchStart, Finished};
 use crate::crawl::rules::Rules;
+use crate::crawl::session::BACKPRESSURE_POLL;
 use crate::crawl::visit::{KeeperPart, Visit};
 use crate::http::conn::{Conn, Step};
 
@@ -34,34 +35,16 @@ pub struct WholeResponse {
 }
 
 impl WholeResponse {
-    /// Reads the page, and returns the visit of the job.
+    /// Reads the page at once, and returns the visit of the job.
     pub fn into_visit(self, job: Job, rules: &Arc<Rules>) -> Box<Visit> {
-        let mut conn = Conn::plain(Arc::clone(&rules.limits), self.started);
-        conn.peer = self.ip;
-        let start = FetchStart { started: self.started, connected: None };
-        let mut fetch = Fetch::new(Box::new(job), conn, Arc::clone(rules), start, self.started);
-        while let Step::Write(bytes) = fetch.step() {
-            let count = bytes.len();
-            fetch.wrote(count, self.started);
+        let mut now = self.started;
+        let mut playback = Playback::new(self, job, rules);
+        while let Some(due) = playback.advance(now) {
+            now = due;
         }
-        feed(&mut fetch, &self.head, self.arrived);
-        feed(&mut fetch, &self.body, self.ended);
-        match self.truncated {
-            None => fetch.closed(self.ended),
-            Some(truncated) => fetch.cut(cut_failure(truncated), truncated),
-        }
-        while fetch.is_yielding() {
-            fetch.resume(self.ended);
-        }
-        match fetch.finish(self.ended) {
-            Finished::Visit(visit, _) => visit,
-            // Only a connection that was used before can be found closed.
-            Finished::Retry(job) => Box::new(Visit::failed(*job, no_response(), self.started, self.ended)),
-        }
+        playback.finish(now)
     }
-}
 
-impl WholeResponse {
     /// Reads this document in place of the page of `visit`: its findings, links and body replace those of the visit. What
     /// is known about the exchange stays.
     pub fn replace_page_of(self, visit: &mut Visit, rules: &Arc<Rules>) {
@@ -76,24 +59,98 @@ impl WholeResponse {
             addresses: Arc::new([]),
             extras: None,
         };
-        let read = self.into_visit(job, rules);
-        let Visit { findings, body, for_keeper, .. } = *read;
+        let Visit { findings, body, for_keeper, .. } = *self.into_visit(job, rules);
         let KeeperPart { found, edges, charge, likeness, .. } = for_keeper;
         (visit.findings, visit.body) = (findings, body);
         visit.for_keeper = KeeperPart { found, edges, charge, likeness, ..std::mem::take(&mut visit.for_keeper) };
     }
 }
 
-/// A fetch pauses in long bodies, so that other fetches get their turn. Here it is resumed at once.
-fn feed(fetch: &mut Fetch, bytes: &[u8], now: Time) {
-    fetch.feed(bytes, now);
-    while fetch.is_yielding() {
-        fetch.resume(now);
-    }
+/// A response that arrives in time, as if over a connection. Limits, timeouts and backpressure apply to it.
+pub struct Playback {
+    fetch: Fetch,
+    response: WholeResponse,
+    next: Input,
 }
 
-fn no_response() -> Failure {
-    Failure::new(ErrorKind::EmptyReply, "there is no response")
+/// What arrives next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    Head,
+    Body,
+    End,
+}
+
+impl Playback {
+    /// Begins at [`WholeResponse::started`].
+    pub fn new(response: WholeResponse, job: Job, rules: &Arc<Rules>) -> Self {
+        let started = response.started;
+        let mut conn = Conn::plain(Arc::clone(&rules.limits), started);
+        conn.peer = response.ip;
+        let start = FetchStart { started, connected: None };
+        let fetch = Fetch::new(Box::new(job), conn, Arc::clone(rules), start, started);
+        Self { fetch, response, next: Input::Head }
+    }
+
+    /// Does what is due. Returns when to call this again; `None` if the response is complete.
+    pub fn advance(&mut self, now: Time) -> Option<Time> {
+        loop {
+            let input_at = if self.next == Input::Head { self.response.arrived } else { self.response.ended };
+            let is_yielding = self.fetch.is_yielding();
+            match self.fetch.step() {
+                Step::Write(bytes) => {
+                    let count = bytes.len();
+                    self.fetch.wrote(count, now);
+                }
+                Step::Read if input_at <= now => self.feed(now),
+                Step::Read => {
+                    self.fetch.expire(now);
+                    let deadline = self.fetch.deadline();
+                    if self.fetch.step() != Step::Done {
+                        return Some(input_at.min(deadline));
+                    }
+                }
+                Step::Pause if is_yielding => drop(self.fetch.resume(now)),
+                Step::Pause => {
+                    self.fetch.expire(now);
+                    self.fetch.resume(now);
+                    if self.fetch.step() == Step::Pause {
+                        return Some(now + BACKPRESSURE_POLL);
+                    }
+                }
+                Step::Done => return None,
+            }
+        }
+    }
+
+    /// Passes the next input to the fetch.
+    fn feed(&mut self, now: Time) {
+        match (self.next, self.response.truncated) {
+            (Input::Head, _) => {
+                self.next = Input::Body;
+                self.fetch.feed(&std::mem::take(&mut self.response.head), now);
+            }
+            (Input::Body, _) => {
+                self.next = Input::End;
+                self.fetch.feed(&std::mem::take(&mut self.response.body), now);
+            }
+            (Input::End, None) => self.fetch.closed(now),
+            (Input::End, Some(truncated)) => self.fetch.cut(cut_failure(truncated), truncated),
+        }
+    }
+
+    /// The visit, once the response is complete.
+    pub fn finish(self, now: Time) -> Box<Visit> {
+        let started = self.response.started;
+        match self.fetch.finish(now) {
+            Finished::Visit(visit, _) => visit,
+            // Only a connection that was used before can be found closed.
+            Finished::Retry(job) => {
+                let failure = Failure::new(ErrorKind::EmptyReply, "there is no response");
+                Box::new(Visit::failed(*job, failure, started, now))
+            }
+        }
+    }
 }
 
 /// The failure that ends a body for this reason.

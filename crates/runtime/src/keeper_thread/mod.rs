@@ -4,6 +4,7 @@
 //! time, disk and memory. All events arrive in one inbox, so there is one place to wait, and a crawl ends as soon as there
 //! is nothing left to wait for.
 
+mod crawl_clock;
 mod limits;
 mod messages;
 mod run;
@@ -30,6 +31,7 @@ pub use argiope_engine::Clock;
 use argiope_engine::{Resolver, VisitSender};
 pub use argiope_store::MemoryFrontier;
 
+use self::crawl_clock::CrawlClock;
 pub use self::messages::KeeperMessage;
 use crate::disk_limit::DiskLimit;
 use crate::error::Error;
@@ -128,7 +130,7 @@ struct KeeperLoop<F> {
     fetchers: Fetchers,
     resolver: Resolver,
     commits: CommitQueue,
-    clock: Clock,
+    clock: CrawlClock,
     tally: CrawlTally,
     /// When `--max-time` is over; [`Time::NEVER`] without this limit.
     deadline: Time,
@@ -179,7 +181,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let resolver = Resolver::start(&rules, move |answer| {
             let _ = to_keeper.send(KeeperMessage::Resolved(answer));
         });
-        let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock(&clock));
+        let wall_clock = fetchers.virtual_start().unwrap_or_else(|| wall_clock(&clock));
+        let clock = CrawlClock::new(clock, fetchers.virtual_start().is_some());
+        let mut keeper = Keeper::new(frontier, Arc::clone(&rules), wall_clock);
         keeper.bench_mut().limit_concurrency(fetchers.capacity());
         let to_keeper = inbox.clone();
         keeper.bench_mut().set_send_reporter(SendReporter::new(move |request| {

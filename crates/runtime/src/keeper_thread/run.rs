@@ -1,6 +1,6 @@
 //! The loop of the keeper's thread: hands out jobs, processes messages and makes commits until the crawl ends.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 
 use argiope_core::base::job::Job;
 use argiope_core::crawl::fetcher::StopMode;
@@ -32,8 +32,8 @@ pub(super) enum HandedOut {
 impl<F: CommitFrontier> KeeperLoop<F> {
     /// Runs the crawl to its end, and makes the last commit.
     pub(super) fn run_to_end(mut self, messages: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
-        let clock = self.clock;
         let end = self.run(messages);
+        let clock = self.clock;
         let end = end.and_then(|end| self.process_rest(messages).map(|()| end));
         let mode = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
         if mode == StopMode::Now {
@@ -148,12 +148,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             if self.visits.is_empty() {
                 let until = wait.min(self.deadline).min(self.drain_until).min(self.commits.due());
-                let first = match self.clock.until(until) {
-                    None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                    Some(span) => messages.recv_timeout(span),
-                };
                 // No message arrived in time: check what is due now.
-                let Ok(first) = first else { continue };
+                let Some(first) = self.next_message(messages, until) else { continue };
                 if self.receive(first)? {
                     return Ok(End::Interrupted);
                 }
@@ -165,6 +161,29 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             self.process_visits(VISITS_PER_ITERATION, self.clock.now())?;
         }
+    }
+
+    /// Waits for a message, until this time at the latest.
+    fn next_message(&mut self, messages: &Receiver<KeeperMessage>, until: Time) -> Option<KeeperMessage> {
+        if self.clock.is_virtual() && !until.is_never() && !self.awaits_others() {
+            let message = messages.try_recv().ok();
+            if message.is_none() {
+                self.clock.advance_to(until);
+            }
+            return message;
+        }
+        let until = if self.clock.is_virtual() { Time::NEVER } else { until };
+        match self.clock.machine().until(until) {
+            None => messages.recv().ok(),
+            Some(span) => messages.recv_timeout(span).ok(),
+        }
+    }
+
+    /// Whether the writer or the reader has something to do, so that virtual time stands still.
+    fn awaits_others(&self) -> bool {
+        let has_reader = self.accepts_links && !self.is_reader_gone;
+        let reader_has_pages = has_reader && self.unread.len() > self.commits.collected_pages();
+        reader_has_pages || self.commits.is_busy()
     }
 
     /// Processes at most `max_visits` visits that have arrived.

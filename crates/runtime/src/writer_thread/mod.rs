@@ -341,6 +341,16 @@ impl CommitQueue {
         }
     }
 
+    /// The pages that no commit contains yet.
+    pub fn collected_pages(&self) -> usize {
+        self.items.iter().filter(|item| matches!(item, Item::Visit(settled) if settled.visit.is_page())).count()
+    }
+
+    /// Whether a commit is in progress.
+    pub fn is_busy(&self) -> bool {
+        self.in_progress > 0
+    }
+
     /// Records that a commit is durable. Starts a compaction if one is due and none runs.
     pub fn mark_durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);

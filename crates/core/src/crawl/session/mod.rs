@@ -41,7 +41,7 @@ use undecided::{Decision, Undecided};
 pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How long a session that may not read because of backpressure waits before it checks again.
-const BACKPRESSURE_POLL: Duration = Duration::from_millis(50);
+pub(super) const BACKPRESSURE_POLL: Duration = Duration::from_millis(50);
 
 /// Identifies a connection by lane and slot: a lane has at most one connection per slot.
 pub type SlotKey = (LaneId, u32);
