@@ -3,47 +3,69 @@
 use argiope_core::page::page_budget::PageBudget;
 
 use super::boilerplate::{indicates_content, words_of};
+use super::evidence::PageKind;
 use super::measure::Measure;
+use super::segments;
 use crate::document::{Document, Element, TEXT, names};
 
 /// The maximum number of elements that the search for teaser lists visits. The elements of nested lists are visited
 /// repeatedly.
 const MAX_TEASER_WORK: usize = 200_000;
 
+/// A label of a list has fewer characters.
+const MAX_LABEL: u32 = 80;
+/// How many nodes before a list are searched for its label.
+const MAX_LABEL_NODES: usize = 32;
+/// A link with a label has fewer characters.
+const MAX_LABELLED_LINK: u32 = 250;
 /// Content with fewer characters is not treated as an article.
 const MIN_ARTICLE: u32 = 200;
 
 /// The nodes of the elements with the main content, in the order of the page. Also flags blocks of links and lists of
 /// teasers within them in `removed`.
-pub(super) fn choose(page: &Document, measure: &Measure, removed: &mut [bool], budget: &PageBudget) -> Vec<u32> {
+///
+/// A page that declares itself an article is searched for it: what surrounds an article is usually not content. All
+/// other pages are kept whole, without what is certainly not content.
+pub(super) fn choose(
+    page: &Document,
+    kind: PageKind,
+    measure: &Measure,
+    (removed, budget): (&mut [bool], &PageBudget),
+) -> Vec<u32> {
     let body = page.root().children().find(|element| element.name_id() == names::BODY).unwrap_or(page.root());
-    let all = measure.text(body); // the number of characters of the page
-    if let Some(article) = declared_article(page, measure, removed, (all, budget)) {
-        prune(article, measure, removed, budget);
-        return vec![article.node];
-    }
-    let roots = best_scored(body, measure, removed, budget);
-    let found: u32 = roots.iter().map(|&root| measure.text(page.element(root))).sum();
-    let commas: u32 = roots.iter().map(|&root| measure.commas(page.element(root))).sum();
-    // Text with commas, at least a tenth of the page; or any text that is at least two fifths of the page.
-    let is_article = found >= 500 && commas >= 4 && found * 10 >= all;
-    if is_article || (found >= MIN_ARTICLE && found * 5 >= all * 2) {
+    if kind == PageKind::Article
+        && let Some(roots) = article(body, measure, removed, budget)
+    {
+        if segments::is_part(body, &roots, measure, removed, budget) {
+            return segments::whole(body, kind, measure, removed, budget);
+        }
         for &root in &roots {
             prune(page.element(root), measure, removed, budget);
+            segments::remove_orphans(page.element(root), removed, budget);
         }
-        return roots;
+        return segments::with_lead(body, roots, measure, removed, budget);
     }
-    // The page is an index or a shop: keep everything except boilerplate.
-    let main = not_removed(page, removed).take_while(|element| budget.spend(element.source_len())).find(|element| {
-        let is_main =
-            element.name_id() == names::MAIN || element.attribute("role").is_some_and(|role| &*role == "main");
-        is_main && measure.text(*element) * 3 >= all
-    });
-    vec![main.unwrap_or(body).node]
+    segments::whole(body, kind, measure, removed, budget)
+}
+
+/// The elements of the article of a page; `None` if they have too little of its text.
+fn article(body: Element<'_>, measure: &Measure, removed: &mut [bool], budget: &PageBudget) -> Option<Vec<u32>> {
+    let all = measure.text(body); // the number of characters of the page
+    if let Some(article) = declared_article(body.document, measure, removed, (all, budget)) {
+        return Some(vec![article.node]);
+    }
+    let roots = best_scored(body, measure, removed, budget);
+    let sum = |count: &dyn Fn(Element<'_>) -> u32| -> u32 {
+        roots.iter().map(|&root| count(body.document.element(root))).sum()
+    };
+    let (found, commas) = (sum(&|root| measure.text(root)), sum(&|root| measure.commas(root)));
+    // Text with commas, at least a tenth of the page; or any text that is at least two fifths of the page.
+    let is_article = found >= 500 && commas >= 4 && found * 10 >= all;
+    (is_article || (found >= MIN_ARTICLE && found * 5 >= all * 2)).then_some(roots)
 }
 
 /// The elements within the root of which neither they nor an ancestor is flagged.
-fn not_removed<'a>(page: &'a Document, removed: &[bool]) -> impl Iterator<Item = Element<'a>> {
+pub(super) fn not_removed<'a>(page: &'a Document, removed: &[bool]) -> impl Iterator<Item = Element<'a>> {
     // The end of the flagged elements so far.
     let mut removed_end = 0;
     page.root().descendants().filter(move |element| {
@@ -246,7 +268,7 @@ fn best_scored(body: Element<'_>, measure: &Measure, removed: &[bool], budget: &
 }
 
 /// Whether the element is a paragraph: `p`, `pre` and similar elements, or a container with text directly in it.
-fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
+pub(super) fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
     match element.name_id() {
         names::P | names::PRE | names::BLOCKQUOTE | names::TD | names::DD => true,
         names::LI => measure.text(element) > 80,
@@ -265,7 +287,7 @@ fn is_paragraph(element: Element<'_>, measure: &Measure) -> bool {
 }
 
 /// Flags blocks of links and lists of teasers within the content.
-fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool], budget: &PageBudget) {
+pub(super) fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool], budget: &PageBudget) {
     let page = root.document;
     let all = measure.text(root).max(1);
     let mut work = MAX_TEASER_WORK;
@@ -282,13 +304,29 @@ fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool], budget: &Pa
         {
             *mark = true;
             next = element.end().max(next);
+            if let Some(label) = label_before(element, measure, budget)
+                && let Some(mark) = removed.get_mut(label as usize)
+            {
+                *mark = true;
+            }
         }
     }
 }
 
+/// The short block right before an element: its label, as in `Read also:`.
+fn label_before(element: Element<'_>, measure: &Measure, budget: &PageBudget) -> Option<u32> {
+    let page = element.document;
+    let parent = element.parent()?.node;
+    let is_sibling = |&id: &u32| page.node(id).is_some_and(|node| node.parent == parent && node.name != TEXT);
+    let nodes = (parent + 1..element.node).rev().take(MAX_LABEL_NODES).take_while(|_| budget.visit());
+    let before = nodes.filter(is_sibling).map(|id| page.element(id)).find(|sibling| measure.text(*sibling) > 0)?;
+    let is_block = matches!(before.name_id(), names::P | names::DIV | names::STRONG | names::SPAN);
+    (is_block && measure.text(before) < MAX_LABEL).then_some(before.node)
+}
+
 /// Whether the element lists other pages, as under `Read also` or `More stories`: headings that are links, each with a
 /// few words. The content has `all` characters. `work` is the number of elements that may still be visited.
-fn is_teaser_list(
+pub(super) fn is_teaser_list(
     element: Element<'_>,
     measure: &Measure,
     all: u32,
@@ -330,7 +368,19 @@ fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {
         names::UL | names::OL | names::DL => density > 0.6 && text * 3 < all,
         names::DIV | names::SECTION | names::TABLE | names::FORM | names::HEADER => density > 0.5 && text * 3 < all,
         // A paragraph that is only a link leads to another article: `Read also: ...`.
-        names::P => density > 0.9 && text > 15 && text * 4 < all,
+        names::P if density > 0.9 => text * 4 < all,
+        names::P => density > 0.5 && text < MAX_LABELLED_LINK && text * 4 < all && is_labelled_link(element),
         _ => false,
     }
+}
+
+/// Whether a paragraph is a label, a colon and a link: `Read more: ...`.
+fn is_labelled_link(paragraph: Element<'_>) -> bool {
+    let page = paragraph.document;
+    let mut nodes = (paragraph.node + 1..paragraph.end()).filter_map(|id| page.node(id).map(|node| (id, node)));
+    let first_text = nodes.find(|(_, node)| node.name == TEXT && !page.raw_text(node).trim().is_empty());
+    first_text.is_some_and(|(id, node)| {
+        let is_in_link = page.node(node.parent).is_some_and(|parent| parent.name == names::A);
+        !is_in_link && page.raw_text(node).trim_end().ends_with(':') && id < paragraph.end()
+    })
 }

@@ -74,6 +74,11 @@ impl Measure {
         Self::sum_over(&self.text, element)
     }
 
+    /// The number of characters outside of links.
+    pub(super) fn prose(&self, element: Element<'_>) -> u32 {
+        self.text(element).saturating_sub(Self::sum_over(&self.link_text, element))
+    }
+
     pub(super) fn commas(&self, element: Element<'_>) -> u32 {
         Self::sum_over(&self.commas, element)
     }

@@ -10,9 +10,13 @@ use crate::document::{Document, Element, names};
 
 mod boilerplate;
 mod choose;
+mod evidence;
 mod measure;
 mod render;
+mod segments;
 
+use boilerplate::MarkingNames;
+use evidence::PageKind;
 use measure::Measure;
 use render::Selection;
 pub use render::{MainText, TEXT_CUT, TextFormat};
@@ -41,6 +45,8 @@ pub struct Article<'a> {
     removed: Vec<bool>,
     /// The node of the heading that is used as the title.
     headline: Option<u32>,
+    /// Whether the page is one article.
+    is_article: bool,
 }
 
 impl<'a> Article<'a> {
@@ -51,20 +57,27 @@ impl<'a> Article<'a> {
 
     /// Like [`Article::of`], with a budget that other work on the page shares.
     pub fn within(page: &'a Document, budget: &PageBudget) -> Self {
-        let (mut roots, mut removed) = select_content(page, ClassNames::Considered, budget);
-        let found = text_length(page, &roots, &removed, budget);
-        if found < MIN_LENGTH {
-            // Class names can mislead: some sites call the wrapper of an article `modal` or `overlay`.
-            let (other_roots, other_removed) = select_content(page, ClassNames::Ignored, budget);
+        let kind = PageKind::of(page, budget);
+        let names = if kind == PageKind::Plain { MarkingNames::OfAnyPage } else { MarkingNames::OfArticles };
+        let (mut roots, mut removed) = select_content(page, (kind, names), budget);
+        let mut found = text_length(page, &roots, &removed, budget);
+        // Class names can mislead: some sites call the wrapper of an article `modal` or `overlay`. What is tried next
+        // must have more prose.
+        for (names, enough) in [(MarkingNames::OfAnyPage, MIN_LENGTH), (MarkingNames::None, MIN_LENGTH / 4)] {
+            if found >= enough {
+                break;
+            }
+            let (other_roots, other_removed) = select_content(page, (PageKind::Plain, names), budget);
             let measure = Measure::of(page, &other_removed, budget);
             budget.release(measure.memory());
             let is_prose = other_roots.iter().all(|&root| measure.link_density(page.element(root)) < 0.3);
-            if is_prose && text_length(page, &other_roots, &other_removed, budget) >= MIN_LENGTH.max(found * 2) {
-                (roots, removed) = (other_roots, other_removed);
+            let other = text_length(page, &other_roots, &other_removed, budget);
+            if is_prose && other >= MIN_LENGTH.max(found * 3) {
+                (roots, removed, found) = (other_roots, other_removed, other);
             }
         }
         let (title, headline) = title(page, &roots, budget);
-        Self { page, title, roots, removed, headline }
+        Self { page, title, roots, removed, headline, is_article: kind != PageKind::Plain }
     }
 
     /// The content as plain text, one line per block, without the heading that is the title.
@@ -80,8 +93,8 @@ impl<'a> Article<'a> {
     /// The content in this format, within a budget that other work on the page shares. It has at most four times the
     /// bytes of the page, and the URLs of its links; what is longer is cut.
     pub fn render(&self, format: TextFormat, budget: &PageBudget) -> MainText {
-        let Self { page, roots, removed, headline, .. } = self;
-        let selection = Selection { page, roots, removed, headline: *headline };
+        let Self { page, roots, removed, headline, is_article, .. } = self;
+        let selection = Selection { page, roots, removed, headline: *headline, is_article: *is_article };
         let mut rendered = render::render(selection, format, budget);
         if let (TextFormat::Markdown, Some(title)) = (format, &self.title) {
             rendered.text.insert_str(0, &format!("# {}\n\n", render::escape_line(title)));
@@ -98,22 +111,19 @@ const MAX_HEADINGS: usize = 20;
 /// A heading of more bytes is not a title.
 const MAX_TITLE_BYTES: usize = 300;
 
-/// Whether classes and ids are considered when boilerplate is marked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ClassNames {
-    Considered,
-    Ignored,
-}
-
 /// The elements with the content, and a flag for each node, as in [`Article`].
-fn select_content(page: &Document, class_names: ClassNames, budget: &PageBudget) -> (Vec<u32>, Vec<bool>) {
+fn select_content(
+    page: &Document,
+    (kind, names): (PageKind, MarkingNames),
+    budget: &PageBudget,
+) -> (Vec<u32>, Vec<bool>) {
     if !budget.hold(page.len()) {
         return (Vec::new(), Vec::new());
     }
     let mut removed = vec![false; page.len()];
-    boilerplate::mark(page, class_names == ClassNames::Considered, &mut removed, budget);
+    boilerplate::mark(page, names, &mut removed, budget);
     let measure = Measure::of(page, &removed, budget);
-    let roots = choose::choose(page, &measure, &mut removed, budget);
+    let roots = choose::choose(page, kind, &measure, (&mut removed, budget));
     budget.release(measure.memory());
     (roots, removed)
 }

@@ -14,6 +14,8 @@ const MAX_TABLE_CELLS: usize = 50_000;
 pub const TEXT_CUT: &str = "the text of the page is longer than four times the page, or takes too much work";
 /// The most bytes of the result for each byte of the page, without the URLs of links.
 const MAX_GROWTH: usize = 4;
+/// A figure with more elements is not only a picture.
+const MAX_PICTURE_ELEMENTS: usize = 40;
 /// Quotes and lists that are nested more deeply are written at this depth.
 const MAX_PREFIXES: usize = 32;
 /// How many bytes of a class are searched for a language.
@@ -47,6 +49,8 @@ pub(super) struct Selection<'a> {
     pub(super) removed: &'a [bool],
     /// The node of the title, which is omitted.
     pub(super) headline: Option<u32>,
+    /// Whether the page is one article. Its text is without the captions of pictures.
+    pub(super) is_article: bool,
 }
 
 /// Renders a selection.
@@ -281,6 +285,7 @@ impl<'a> Writer<'a> {
             }
             names::IMG => self.image(element),
             names::PRE => self.listing(element),
+            names::FIGURE if !self.is_markdown && self.selection.is_article && is_picture(element, self.budget) => {}
             names::UL | names::OL | names::MENU => self.list(element, name == names::OL),
             names::BLOCKQUOTE => self.with_prefix("> ", element),
             names::TABLE => self.table(element),
@@ -570,6 +575,24 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// Whether a figure has only pictures and their caption.
+fn is_picture(figure: Element<'_>, budget: &PageBudget) -> bool {
+    let mut caption_end = 0;
+    for (index, inner) in figure.descendants().take_while(|_| budget.visit()).enumerate() {
+        if inner.name_id() == names::FIGCAPTION {
+            caption_end = inner.end().max(caption_end);
+        }
+        let is_content = matches!(
+            inner.name_id(),
+            names::PRE | names::TABLE | names::BLOCKQUOTE | names::CODE | names::P | names::FIGURE
+        );
+        if index > MAX_PICTURE_ELEMENTS || (is_content && inner.node >= caption_end) {
+            return false;
+        }
+    }
+    true
+}
+
 /// Escapes characters of a URL that would end it in Markdown.
 fn escape_url(url: &str) -> String {
     url.replace('(', "%28").replace(')', "%29").replace(' ', "%20")
@@ -649,7 +672,8 @@ mod tests {
     fn markdown(html: &str) -> String {
         let page = Document::parse(html);
         let removed = vec![false; page.len()];
-        let selection = Selection { page: &page, roots: &[page.root().node], removed: &removed, headline: None };
+        let selection =
+            Selection { page: &page, roots: &[page.root().node], removed: &removed, headline: None, is_article: false };
         render(selection, TextFormat::Markdown, &PageBudget::for_page(html.len())).text
     }
 
