@@ -5,16 +5,19 @@
 //! A simulated network delays, reorders, duplicates and drops messages. Nodes fail over and lose unreplicated writes.
 //! Processes are killed, or paused until their leases have expired and then continued. A seed determines the schedule.
 //! The oracle checks that no page is lost, that every record exists once, that no process starts a request after
-//! another one has acquired the bucket, that the end is not detected too early, and that the limit on pages is exact.
+//! another one has acquired the bucket, that the end is not detected too early, that the limit on pages is exact, and that
+//! hosts which change hands are asked no sooner than their delay and their demands allow (`politeness.rs`).
 //!
 //! [`FleetProtocol`] can disable single rules. `tests/fleet_model.rs` disables some of the rules, one at a time, and checks
 //! that the oracle then finds a broken guarantee. This shows that the rule is necessary.
 
+mod politeness;
 mod process;
 mod store;
 
 use std::collections::BTreeMap;
 
+use politeness::{HostLogs, MAX_PROCESS_SKEW, demanded_wait, host_of};
 use process::{Process, Task};
 use store::{Bucket, ModelNode, ModelPage, ModelRequest, ModelToken, Pool, ProcessId, Reply, Store};
 
@@ -23,7 +26,7 @@ use crate::sim::rng::SimRng;
 /// Duration of a lease, in ticks.
 pub const LEASE_TICKS: u64 = 30;
 /// The store keeps a lease this many ticks longer than its owner does.
-pub const MARGIN_TICKS: u64 = 2;
+pub const MARGIN_TICKS: u64 = 6;
 
 /// The rules of the protocol. Each can be disabled.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,18 @@ pub struct FleetProtocol {
     pub remember_puts: bool,
     /// A repeated take gets the same links as the first attempt.
     pub number_takes: bool,
+    /// The store keeps when the last owner of a bucket may have sent a request: the time of its release, or the end of
+    /// its lease.
+    pub keep_asked: bool,
+    /// Waits are sent as durations. Without the rule, they are times by the clock of the process.
+    pub send_durations: bool,
+    /// The first page of a host with a delay of its own waits until the note about it is stored.
+    pub note_first: bool,
+    /// A demand to wait is stored before anything else is done for the bucket.
+    pub note_waits: bool,
+    /// Times that another node has stored are not compared with the clock of this one: the delay and the wait count
+    /// from now.
+    pub count_again_after_failover: bool,
 }
 
 impl FleetProtocol {
@@ -70,6 +85,11 @@ impl FleetProtocol {
         number_transfers: true,
         remember_puts: true,
         number_takes: true,
+        keep_asked: true,
+        send_durations: true,
+        note_first: true,
+        note_waits: true,
+        count_again_after_failover: true,
     };
 }
 
@@ -82,13 +102,22 @@ pub struct ModelSetup {
     pub max_pages: Option<u32>,
     /// Number of events in the first phase of a schedule, in which faults occur.
     pub events: usize,
+    /// How many events happen in a tick on average. With more, messages are faster.
+    pub events_per_tick: usize,
     pub protocol: FleetProtocol,
 }
 
 impl ModelSetup {
     /// A small fleet, which is fast enough for thousands of schedules.
-    pub const SMALL: Self =
-        Self { buckets: 3, pages: 14, processes: 3, max_pages: None, events: 4_000, protocol: FleetProtocol::FULL };
+    pub const SMALL: Self = Self {
+        buckets: 3,
+        pages: 14,
+        processes: 3,
+        max_pages: None,
+        events: 4_000,
+        events_per_tick: 12,
+        protocol: FleetProtocol::FULL,
+    };
 }
 
 /// The result of a schedule.
@@ -143,6 +172,9 @@ struct World {
     /// The links of each page.
     links: Vec<Vec<ModelPage>>,
     tallies: Vec<PutTally>,
+    /// How long the next request for each page is told to wait.
+    waits: Vec<u64>,
+    hosts: HostLogs,
 }
 
 /// How often a page was put.
@@ -179,7 +211,8 @@ impl World {
             pool: ModelNode::new(pool),
             protocol: setup.protocol,
         };
-        let processes = (0..setup.processes).map(|id| Process::new(id, setup.buckets)).collect();
+        let skew = rng.below(MAX_PROCESS_SKEW) as u64;
+        let processes = (0..setup.processes).map(|id| Process::new(id, setup.buckets, u64::from(id) * skew)).collect();
         Self {
             setup,
             rng,
@@ -192,6 +225,8 @@ impl World {
             report: ScheduleReport::default(),
             links,
             tallies: vec![PutTally::default(); setup.pages as usize],
+            waits: (0..setup.pages).map(demanded_wait).collect(),
+            hosts: HostLogs::default(),
         }
     }
 
@@ -205,14 +240,14 @@ impl World {
                 return Err("the crawl does not end once faults have stopped".into());
             }
             let is_faulty = self.report.events < faulty_events;
-            // A tick takes twelve events on average.
-            self.now += u64::from(self.rng.below(12) == 0);
+            self.now += u64::from(self.rng.below(self.setup.events_per_tick) == 0);
             match self.rng.below(100) {
                 0..35 => self.step_process()?,
                 35..75 => self.deliver(is_faulty),
                 75..92 => self.replicate(),
-                _ if is_faulty => self.fault(),
-                92..96 => self.continue_all(),
+                // About one fault in a tick.
+                _ if is_faulty && self.rng.below(self.setup.events_per_tick / 12) == 0 => self.fault(),
+                92..96 if !is_faulty => self.continue_all(),
                 _ => {}
             }
             if self.processes.iter().any(Process::has_found_end) {
@@ -260,6 +295,9 @@ impl World {
                         tally.replied += 1;
                         tally.new += u32::from(is_new);
                     }
+                    for (bucket, host) in process.stored_notes.drain(..) {
+                        self.hosts.stored(process.id, bucket, host);
+                    }
                 }
             }
         }
@@ -272,7 +310,7 @@ impl World {
             0 => {
                 // Killed; a new process is started in its place.
                 let id = self.processes.iter().map(|process| process.id).max().unwrap_or(0) + 1;
-                self.processes[pick] = Process::new(id, self.setup.buckets);
+                self.processes[pick] = Process::new(id, self.setup.buckets, self.rng.below(MAX_PROCESS_SKEW) as u64);
                 self.report.kills += 1;
             }
             1 => self.processes[pick].is_paused = true,
@@ -304,7 +342,8 @@ impl World {
             return Ok(());
         }
         let ModelSetup { protocol, max_pages, .. } = self.setup;
-        let mut turn = process::Turn { now: self.now, links: &self.links, protocol, max_pages, effects: Vec::new() };
+        let (links, waits) = (&*self.links, &*self.waits);
+        let mut turn = process::Turn { now: self.now, links, waits, protocol, max_pages, effects: Vec::new() };
         // A process has two tasks per bucket (work, renewal of the lease) and one that detects the end.
         let task_index = self.rng.below(self.setup.buckets * 2 + 1);
         let resend = self.rng.below(20) == 0;
@@ -326,7 +365,11 @@ impl World {
                         self.tallies[page as usize].begun += 1;
                     }
                 }
-                process::Effect::Start { bucket, token } => self.check_start(bucket, token)?,
+                process::Effect::Start { bucket, token, host, page } => {
+                    self.check_start(bucket, token)?;
+                    let wait = page.map_or(0, |page| std::mem::take(&mut self.waits[page as usize]));
+                    self.hosts.request((bucket, host), token, page.is_some(), wait, self.now)?;
+                }
                 process::Effect::Write { bucket, token, number, page } => {
                     let token =
                         if self.setup.protocol.owner_in_token { token } else { ModelToken { owner: 0, ..token } };

@@ -4,10 +4,11 @@
 //! If the store refuses a request, or if the lease has expired, the process discards its state of the bucket and acquires
 //! the bucket again, as a new process would.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use super::politeness::{BASE_DELAY, HostId, HostNews, ModelHost, delay_of};
 use super::store::{BucketCounts, ModelPage, ModelRequest, ModelToken, ModelVersion, ProcessId, Reply};
-use super::{FleetProtocol, LEASE_TICKS};
+use super::{FleetProtocol, LEASE_TICKS, host_of};
 
 /// The task of a process that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +30,8 @@ pub enum Effect {
         call: u64,
         request: ModelRequest,
     },
-    /// A request to a host of the bucket goes out.
-    Start { bucket: usize, token: ModelToken },
+    /// A request to a host of the bucket goes out: for this page, or for the robots.txt.
+    Start { bucket: usize, token: ModelToken, host: HostId, page: Option<ModelPage> },
     /// Links are put for the first time.
     BeginPut { pages: Vec<ModelPage> },
     /// A record becomes durable.
@@ -42,6 +43,8 @@ pub struct Turn<'a> {
     pub now: u64,
     /// The links of each page.
     pub links: &'a [Vec<ModelPage>],
+    /// How long the next request for each page is told to wait.
+    pub waits: &'a [u64],
     pub protocol: FleetProtocol,
     pub max_pages: Option<u32>,
     /// What the step does.
@@ -54,6 +57,10 @@ pub struct Process {
     pub is_paused: bool,
     /// Pages of completed puts that are not in the world's tallies yet, and whether they were new.
     pub put_replies: Vec<(ModelPage, bool)>,
+    /// Hosts, with their buckets, whose notes were stored and that the world does not know yet.
+    pub stored_notes: Vec<(usize, HostId)>,
+    /// How much the clock of this process is ahead.
+    skew: u64,
     /// Number of requests that were sent.
     calls: u64,
     /// Number of puts that were begun.
@@ -91,6 +98,7 @@ struct OwnedBucket {
     last_take: u32,
     /// Leased pages that are not fetched yet.
     taken: VecDeque<ModelPage>,
+    hosts: BTreeMap<HostId, ModelHost>,
 }
 
 /// A renewal in progress: when it was sent, and the version of the write once the reply has arrived.
@@ -116,6 +124,12 @@ enum Step {
     Take,
     TakeWait {
         pages: Vec<ModelPage>,
+        version: ModelVersion,
+    },
+    /// Stores what the process knows about a host.
+    Note(HostId),
+    NoteWait {
+        host: HostId,
         version: ModelVersion,
     },
     Fetch(ModelPage),
@@ -177,9 +191,12 @@ struct EndDetection {
 }
 
 impl Process {
-    pub fn new(id: ProcessId, buckets: usize) -> Self {
+    /// A process whose clock is `skew` ahead.
+    pub fn new(id: ProcessId, buckets: usize, skew: u64) -> Self {
         let tasks = (0..buckets).map(|_| BucketTasks::default()).collect();
-        Self { id, is_paused: false, put_replies: Vec::new(), calls: 0, puts: 0, tasks, end: EndDetection::default() }
+        let (put_replies, stored_notes) = (Vec::new(), Vec::new());
+        let end = EndDetection::default();
+        Self { id, is_paused: false, put_replies, stored_notes, skew, calls: 0, puts: 0, tasks, end }
     }
 
     pub fn has_found_end(&self) -> bool {
@@ -258,17 +275,23 @@ impl Process {
                 tasks.step = Step::Release;
                 self.send(task, ModelRequest::Release { bucket, token }, turn);
             }
-            Step::Idle => match owned.taken.pop_front() {
-                Some(page) => {
-                    tasks.step = Step::Fetch(page);
-                    turn.effects.push(Effect::Start { bucket, token });
-                }
+            Step::Idle => match owned.taken.front() {
+                Some(page) => tasks.step = owned.request(*page, bucket, buckets, turn),
                 None => {
                     tasks.step = Step::Take;
                     let number = owned.last_take + 1;
-                    self.send(task, ModelRequest::Take { bucket, token, number }, turn);
+                    let request = ModelRequest::Take { bucket, token, number, clock: turn.now + self.skew };
+                    self.send(task, request, turn);
                 }
             },
+            Step::Note(host) => {
+                let Some(ModelHost { delay, next }) = owned.hosts.get(&host).copied() else { return };
+                let (delay, wait) = (delay.unwrap_or(BASE_DELAY), next.saturating_sub(turn.now));
+                // The end of the wait by the clock of this process; only without the rule `send_durations`.
+                let until = next + self.skew;
+                self.send(task, ModelRequest::Note { bucket, token, host, delay, wait, until }, turn);
+            }
+            Step::NoteWait { version, .. } => self.send(task, ModelRequest::Wait { bucket, version }, turn),
             Step::Fetch(page) if !turn.protocol.links_first => tasks.step = Step::Write(page),
             Step::Fetch(page) | Step::Fetched(page) => tasks.step = tasks.put_links(page, turn, buckets),
             Step::Put { targets, page, number } => match targets.first() {
@@ -392,6 +415,9 @@ impl Process {
             Task::Work(bucket) => {
                 let tasks = &mut self.tasks[bucket];
                 if tasks.call.take_if(|(expected, _)| *expected == call).is_some() {
+                    if let (Step::NoteWait { host, .. }, Reply::Replicated(Some(true))) = (&tasks.step, &reply) {
+                        self.stored_notes.push((bucket, *host));
+                    }
                     tasks.receive(reply, now, protocol, &mut self.put_replies);
                 }
             }
@@ -479,14 +505,15 @@ impl BucketTasks {
                 if protocol.wait { Step::AcquireWait { token, sent, version } } else { self.acquired(token, sent) }
             }
             (Step::AcquireWait { token, sent, .. }, _) if is_replicated => self.acquired(token, sent),
-            (Step::Take, Reply::Taken(pages, version)) => {
-                if protocol.wait {
-                    Step::TakeWait { pages, version }
-                } else {
-                    self.taken(pages)
-                }
+            (Step::Take, Reply::Taken(pages, hosts, version)) => {
+                self.learn(&hosts, now);
+                if protocol.wait { Step::TakeWait { pages, version } } else { self.taken(pages) }
             }
             (Step::TakeWait { pages, .. }, _) if is_replicated => self.taken(pages),
+            (Step::Note(host), Reply::Done(version)) if protocol.wait => Step::NoteWait { host, version },
+            (Step::Note(_), Reply::Done(_)) => Step::Idle,
+            (Step::NoteWait { .. }, _) if is_replicated => Step::Idle,
+            (Step::NoteWait { host, .. }, _) => Step::Note(host),
             (Step::Put { page, targets, number }, Reply::Put(is_new, version)) => {
                 if protocol.wait {
                     Step::PutWait { page, targets, number, is_new, version }
@@ -527,8 +554,17 @@ impl BucketTasks {
             last_settle: 0,
             last_take: 0,
             taken: VecDeque::new(),
+            hosts: BTreeMap::new(),
         });
         Step::Idle
+    }
+
+    /// Adds the hosts of a take that this process did not know.
+    fn learn(&mut self, hosts: &[HostNews], now: u64) {
+        let Some(owned) = &mut self.owned else { return };
+        for news in hosts {
+            owned.hosts.entry(news.host).or_insert_with(|| ModelHost::new(*news, now));
+        }
     }
 
     /// The step after a take. If no links were taken, the bucket may need quota, or have quota that it does not need.
@@ -542,6 +578,31 @@ impl BucketTasks {
             true if self.replied_takes.is_multiple_of(2) => Step::Quota(QuotaStep::Grant),
             true => Step::Quota(QuotaStep::Refund),
         }
+    }
+}
+
+impl OwnedBucket {
+    /// Requests a page, or first the robots.txt of its host, as soon as the host may be asked. Returns the next step.
+    fn request(&mut self, page: ModelPage, bucket: usize, buckets: usize, turn: &mut Turn<'_>) -> Step {
+        let (host, token, now) = (host_of(page, buckets), self.token, turn.now);
+        let Some(known) = self.hosts.get_mut(&host) else { return Step::Idle };
+        if now < known.next {
+            return Step::Idle;
+        }
+        let Some(delay) = known.delay else {
+            turn.effects.push(Effect::Start { bucket, token, host, page: None });
+            let delay = delay_of(bucket, host);
+            (known.delay, known.next) = (Some(delay), now + delay);
+            return if turn.protocol.note_first && delay > BASE_DELAY { Step::Note(host) } else { Step::Idle };
+        };
+        turn.effects.push(Effect::Start { bucket, token, host, page: Some(page) });
+        let wait = turn.waits[page as usize];
+        known.next = now + delay.max(wait);
+        if wait > 0 {
+            return if turn.protocol.note_waits { Step::Note(host) } else { Step::Idle };
+        }
+        self.taken.pop_front();
+        Step::Fetch(page)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::politeness::{HOSTS, HostId, HostNews, ModelNote};
 use super::{FleetProtocol, LEASE_TICKS, MARGIN_TICKS};
 
 /// A page of the simulated web.
@@ -23,6 +24,9 @@ pub struct Bucket {
     pub epoch: u32,
     /// When the lease expires.
     pub until: u64,
+    /// The latest time at which an earlier owner may have sent a request, and the node whose clock this is.
+    pub asked: Option<(u64, u64)>,
+    pub notes: BTreeMap<HostId, ModelNote>,
     pub known: BTreeSet<ModelPage>,
     pub queued: VecDeque<ModelPage>,
     /// Leased pages, with the number of the take.
@@ -106,6 +110,11 @@ impl<T: Clone> ModelNode<T> {
         (version.generation == self.generation).then_some(self.replicated >= version.number)
     }
 
+    /// The clock of the node. After a failover it is that of another node, which differs by at most [`MARGIN_TICKS`].
+    fn clock(&self, now: u64) -> u64 {
+        now + self.generation * 5 % (MARGIN_TICKS + 1)
+    }
+
     /// Replaces the primary by the replica. Unreplicated writes are lost.
     pub fn fail_over(&mut self) {
         self.value = self.replica.clone();
@@ -142,6 +151,18 @@ pub enum ModelRequest {
         bucket: usize,
         token: ModelToken,
         number: u32,
+        /// The clock of the process; used only without the rule [`FleetProtocol::send_durations`].
+        clock: u64,
+    },
+    /// Stores what the owner knows about a host.
+    Note {
+        bucket: usize,
+        token: ModelToken,
+        host: HostId,
+        delay: u64,
+        wait: u64,
+        /// The end of the wait by the clock of the process; used only without the rule `send_durations`.
+        until: u64,
     },
     Settle {
         bucket: usize,
@@ -205,7 +226,7 @@ pub enum Reply {
     Acquired(ModelToken, ModelVersion),
     Renewed(ModelVersion),
     Done(ModelVersion),
-    Taken(Vec<ModelPage>, ModelVersion),
+    Taken(Vec<ModelPage>, Vec<HostNews>, ModelVersion),
     /// For each page, whether it is new.
     Put(Vec<bool>, ModelVersion),
     /// Another lease holds the bucket, or the request has a wrong number, or its page is not leased.
@@ -249,11 +270,15 @@ impl Store {
         match *request {
             ModelRequest::Acquire { bucket, owner } => {
                 let node = &mut self.buckets[bucket];
+                let (now, id) = (node.clock(now), node.generation);
                 let is_free = node.value.owner.is_none_or(|holder| holder == owner || node.value.until <= now);
                 if !is_free {
                     return Reply::Refused;
                 }
                 let (epoch, version) = node.write(|bucket| {
+                    if bucket.owner.is_some() {
+                        bucket.asked = Some((bucket.until.min(now), id));
+                    }
                     bucket.owner = Some(owner);
                     bucket.epoch += 1;
                     bucket.until = now + LEASE_TICKS + MARGIN_TICKS;
@@ -268,6 +293,7 @@ impl Store {
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
                 }
+                let now = node.clock(now);
                 Reply::Renewed(node.write(|bucket| bucket.until = now + LEASE_TICKS + MARGIN_TICKS).1)
             }
             ModelRequest::Release { bucket, token } => {
@@ -275,9 +301,10 @@ impl Store {
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
                 }
+                let asked = (node.clock(now), node.generation);
                 let release = |bucket: &mut Bucket| {
                     bucket.requeue();
-                    bucket.owner = None;
+                    (bucket.owner, bucket.asked) = (None, Some(asked));
                 };
                 Reply::Done(node.write(release).1)
             }
@@ -302,7 +329,16 @@ impl Store {
                 let (is_new_flags, version) = self.buckets[bucket].write(put);
                 Reply::Put(is_new_flags, version)
             }
-            ModelRequest::Take { bucket, token, number } => {
+            ModelRequest::Note { bucket, token, host, delay, wait, until } => {
+                let node = &mut self.buckets[bucket];
+                if !node.value.is_held_by(token, protocol) {
+                    return Reply::Refused;
+                }
+                let due = if protocol.send_durations { node.clock(now) + wait } else { until };
+                let note = ModelNote { delay, due, span: wait, node: node.generation };
+                Reply::Done(node.write(|bucket| bucket.notes.insert(host, note)).1)
+            }
+            ModelRequest::Take { bucket, token, number, clock } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
                     return Reply::Refused;
@@ -323,7 +359,10 @@ impl Store {
                     bucket.leased.extend(taken.iter().map(|page| (*page, number)));
                     taken
                 });
-                Reply::Taken(taken, version)
+                let clock = if protocol.send_durations { node.clock(now) } else { clock };
+                let hosts = (0..HOSTS)
+                    .map(|host| node.value.news_of(host, node.generation, (node.clock(now), clock), protocol));
+                Reply::Taken(taken, hosts.collect(), version)
             }
             ModelRequest::Settle { bucket, token, number, page } => {
                 let node = &mut self.buckets[bucket];
@@ -438,6 +477,25 @@ impl Bucket {
     fn requeue(&mut self) {
         for page in std::mem::take(&mut self.leased).into_keys().rev() {
             self.queued.push_front(page);
+        }
+    }
+
+    /// What the next owner must know about a host. `clock` is the clock of the node, and the one that waits are compared
+    /// with.
+    fn news_of(&self, host: HostId, node: u64, clock: (u64, u64), protocol: FleetProtocol) -> HostNews {
+        let is_comparable = |stored: u64| stored == node || !protocol.count_again_after_failover;
+        let asked = self.asked.filter(|_| protocol.keep_asked);
+        let note = self.notes.get(&host);
+        HostNews {
+            host,
+            delay: note.map(|note| note.delay),
+            wait: note.map_or(
+                0,
+                |note| {
+                    if is_comparable(note.node) { note.due.saturating_sub(clock.1) } else { note.span }
+                },
+            ),
+            asked_ago: asked.map(|(at, by)| if is_comparable(by) { clock.0.saturating_sub(at) } else { 0 }),
         }
     }
 
