@@ -64,8 +64,12 @@ impl<F: Frontier> Frontier for CustomFrontier<F> {
         self.0.keep_edges(edges)
     }
 
-    fn note_retried_bytes(&mut self, bytes: u64) {
-        self.0.note_retried_bytes(bytes);
+    fn attempt_failed(&mut self, link: &Link, bytes: u64) -> Result<(), StoreError> {
+        self.0.attempt_failed(link, bytes)
+    }
+
+    fn left(&mut self, lane: LaneId) -> Result<(), StoreError> {
+        self.0.left(lane)
     }
 
     fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {

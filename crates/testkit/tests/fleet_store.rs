@@ -12,8 +12,8 @@ use argiope_core::base::custom_request::{CustomRequest, Method};
 use argiope_core::base::link::ALREADY_SENT;
 use argiope_core::{Link, LinkRef, Url};
 use argiope_fleet::cluster::{
-    BlockingFrontier, FleetClient, LeaseToken, Nodes, QueuedLink, SettleReply, SettleRequest, TakeRequest, TakeResult,
-    bucket_of,
+    BlockingFrontier, FleetClient, HostNews, LeaseToken, Nodes, QueuedLink, SettleReply, SettleRequest, TakeRequest,
+    TakeResult, WireNote, bucket_of,
 };
 use argiope_testkit::frontier_suite as suite;
 use argiope_testkit::redis_cluster::{NODE_TIMEOUT_MS, RedisCluster};
@@ -85,6 +85,7 @@ fn the_frontier_suite_and_the_scripts_hold_on_a_cluster() {
     the_first_of_equal_links_is_queued(&cluster);
     a_quota_is_moved_and_never_exceeded(&cluster);
     the_next_owner_learns_that_a_request_was_sent(&cluster);
+    the_next_owner_learns_how_long_to_wait(&cluster);
     a_put_that_no_replica_confirms_in_time_returns_what_is_new(&cluster);
     run_frontier_suite(&cluster);
     a_failover_loses_nothing_that_was_confirmed(&mut cluster);
@@ -207,8 +208,10 @@ fn a_put_that_no_replica_confirms_in_time_returns_what_is_new(cluster: &RedisClu
 fn the_first_of_equal_links_is_queued(cluster: &RedisCluster) {
     let mut client_one = client(cluster, "equal", "one");
     let bucket = bucket_of("h.example", BUCKETS);
-    // The rank of a link without a custom request is its depth.
-    let at_depth = |address: &str, depth| QueuedLink { rank: depth, ..queued_link(address) };
+    let at_depth = |address: &str, depth| {
+        let link = Link { depth, ..Link::root(Url::parse(address).expect("a URL"), MAX_REDIRECTS) };
+        QueuedLink::new(LinkRef::from(&link), FINGERPRINT_KEY)
+    };
     let links = vec![at_depth("https://h.example/a", 2), at_depth("https://h.example/a", 1)];
     assert_eq!(client_one.put_idempotent(&[(bucket, links)]).expect("put")[0].new, [true, false]);
     let epoch = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].epoch;
@@ -227,7 +230,6 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     assert!(repeated[0].new.iter().all(|new| !new), "put is idempotent");
     let token = |epoch| LeaseToken { bucket, epoch };
     let first = client_one.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire")[0].clone();
-    assert!(!first.had_owner);
     assert!(client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire").is_empty(), "a bucket has one owner");
     let take_request = |epoch, sequence| TakeRequest {
         token: token(epoch),
@@ -246,7 +248,6 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
         pages: 1,
         bytes: 100,
         fingerprints: vec![fingerprint(link)],
-        notes: vec![("h.example".into(), b"note".to_vec())],
     };
     let (link_one, link_two) = (&taken.hosts[0].links[0].link, &taken.hosts[0].links[1].link);
     let refused = |why: &str| SettleReply::Refused(why.to_owned());
@@ -274,7 +275,7 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
         assert!(std::time::Instant::now() < deadline, "an expired lease is not acquired");
         std::thread::sleep(Duration::from_millis(50));
     };
-    assert!(second.had_owner && second.epoch > first.epoch);
+    assert!(second.epoch > first.epoch);
     assert_eq!(second.queued, 4, "leased links are queued again");
     assert_eq!(client_one.renew(&[token(first.epoch)], LEASE_MS).expect("renew"), [false]);
     assert!(client_one.take(&[take_request(first.epoch, 2)]).expect("take")[0].is_none());
@@ -283,7 +284,6 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
         [refused("epoch")],
         "an old epoch settles nothing"
     );
-    assert_eq!(client_two.notes(&[(bucket, "h.example".into())]).expect("notes"), [Some(b"note".to_vec())]);
     let state = &client_two.confirm(BUCKETS).expect("confirm")[bucket as usize];
     assert_eq!((state.known, state.queued, state.leased, state.settled, state.bytes), (5, 4, 0, 1, 100));
     let positions = client_two.positions(BUCKETS).expect("positions");
@@ -327,6 +327,43 @@ fn the_next_owner_learns_that_a_request_was_sent(cluster: &RedisCluster) {
     assert_eq!(tries, [(false, 0), (true, ALREADY_SENT)]);
 }
 
+/// The news about hosts that a new owner gets with its first take.
+fn first_news(client: &mut FleetClient, bucket: u32) -> HostNews {
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    let epoch = loop {
+        match client.acquire(&[bucket], LEASE_MS, UNLIMITED).as_deref() {
+            Ok([acquired]) => break acquired.epoch,
+            _ => assert!(std::time::Instant::now() < deadline, "the bucket is not acquired"),
+        }
+    };
+    let token = LeaseToken { bucket, epoch };
+    let request = TakeRequest { token, sequence: 1, max_links: MANY, max_per_other_host: MANY, hosts: Vec::new() };
+    let taken = client.take(&[request]).expect("take")[0].clone().expect("the bucket is leased");
+    taken.hosts[0].news.clone()
+}
+
+fn the_next_owner_learns_how_long_to_wait(cluster: &RedisCluster) {
+    let (mut client_one, mut client_two) = (client(cluster, "wait", "one"), client(cluster, "wait", "two"));
+    let bucket = bucket_of("h.example", BUCKETS);
+    client_one.put(&[(bucket, vec![queued_link("https://h.example/")])]).expect("put");
+    assert_eq!(first_news(&mut client_one, bucket), HostNews::default(), "the bucket had no owner");
+    let token = LeaseToken { bucket, epoch: 1 };
+    let note = WireNote { host: "h.example".into(), wait_ms: 90_000, text: b"{\"x\":\"|\n\"}".to_vec() };
+    let notes = |token| [(token, vec![note.clone()])];
+    assert_eq!(client_one.keep_notes(&notes(token)).expect("kept"), [true]);
+    assert_eq!(client_one.keep_notes(&notes(LeaseToken { epoch: 7, ..token })).expect("refused"), [false]);
+    client_one.release(&[token]).expect("release");
+    let news = first_news(&mut client_two, bucket);
+    assert_eq!(news.text, note.text);
+    assert!((60_000..90_000).contains(&news.wait_ms), "{news:?}");
+    assert_eq!(news.wait_ms + news.age_ms, 90_000);
+    assert!(news.asked_ms.is_some_and(|asked| asked < 30_000), "{news:?}");
+    // The next owner did not release the bucket: it may have asked until the end of its lease.
+    assert_eq!(client_two.renew(&[LeaseToken { epoch: 2, ..token }], 300).expect("renew"), [true]);
+    let news = first_news(&mut client_one, bucket);
+    assert!(news.asked_ms.is_some_and(|asked| asked < 30_000), "{news:?}");
+}
+
 fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     let mut client_one = client(cluster, "quota", "one");
     let pool = client_one.crawl_key("pool");
@@ -345,7 +382,7 @@ fn a_quota_is_moved_and_never_exceeded(cluster: &RedisCluster) {
     assert_eq!(client_one.refund(token).expect("refund"), 0, "a bucket with work keeps its quota");
     assert_eq!(client_one.take(&[take_request(2)]).expect("take")[0].as_ref().map(|taken| taken.leased), Some(3));
     // A settle without links stores only records, such as that of a robots.txt.
-    let settle = SettleRequest { token, sequence: 1, pages: 0, bytes: 0, fingerprints: Vec::new(), notes: Vec::new() };
+    let settle = SettleRequest { token, sequence: 1, pages: 0, bytes: 0, fingerprints: Vec::new() };
     assert_eq!(client_one.settle(&[settle]).expect("settle"), [SettleReply::Accepted]);
 }
 
@@ -361,6 +398,15 @@ fn a_failover_loses_nothing_that_was_confirmed(cluster: &mut RedisCluster) {
         batches.into_iter().collect::<Vec<_>>()
     };
     client_one.put(&batch(0)).expect("put");
+    // A note and a release on every primary, because any of them may die.
+    let buckets: Vec<u32> = batch(0).iter().map(|(bucket, _)| *bucket).collect();
+    for acquired in client_one.acquire(&buckets, LEASE_MS, UNLIMITED).expect("acquire") {
+        let token = LeaseToken { bucket: acquired.bucket, epoch: acquired.epoch };
+        let hosts = (0..50).map(|n| format!("h{n}.example")).filter(|host| bucket_of(host, BUCKETS) == token.bucket);
+        let notes = hosts.map(|host| WireNote { host: host.into(), wait_ms: 100_000, text: b"{}".to_vec() });
+        assert_eq!(client_one.keep_notes(&[(token, notes.collect())]).expect("kept"), [true]);
+        client_one.release(&[token]).expect("release");
+    }
     let primary = (0..cluster.len()).find(|index| cluster.is_primary(*index)).expect("a primary");
     cluster.kill_node(primary);
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
@@ -369,4 +415,10 @@ fn a_failover_loses_nothing_that_was_confirmed(cluster: &mut RedisCluster) {
     }
     let known: u64 = client_one.confirm(BUCKETS).expect("confirm").iter().map(|state| state.known).sum();
     assert_eq!(known, 100);
+    // Times of the dead node are not compared with the clock of its successor: waits count again.
+    let mut client_two = client(cluster, "failover", "two");
+    let news: Vec<HostNews> = buckets.iter().map(|bucket| first_news(&mut client_two, *bucket)).collect();
+    let counted_again = |news: &&HostNews| (news.wait_ms, news.asked_ms) == (100_000, Some(0));
+    assert!(news.iter().any(|news| counted_again(&news)), "{news:?}");
+    assert!(news.iter().all(|news| news.wait_ms > 10_000 && news.asked_ms.is_some()), "{news:?}");
 }

@@ -21,6 +21,8 @@ pub struct Fleet {
     pub out: String,
     /// The duration of a lease in seconds: `--lease`.
     pub lease: u32,
+    /// The wait before the second attempt at a page: `--retry-wait`.
+    pub retry_wait: &'static str,
     /// Environment variables of all processes.
     pub environment: Vec<(&'static str, String)>,
 }
@@ -29,16 +31,24 @@ impl Fleet {
     pub fn new(cluster: RedisCluster) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         // A short lease keeps the tests short.
-        Self { cluster, folder, started: 0, out: "results".to_owned(), lease: 2, environment: Vec::new() }
+        Self {
+            cluster,
+            folder,
+            started: 0,
+            out: "results".to_owned(),
+            lease: 2,
+            retry_wait: "20ms",
+            environment: Vec::new(),
+        }
     }
 
     /// A process of the fleet.
     pub fn command(&self, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
-        let usual = "--scope any --allow-private --pace full -c 32 --retry-wait 20ms --buckets 64 --no-progress";
+        let usual = "--scope any --allow-private --pace full -c 32 --buckets 64 --no-progress";
         command.current_dir(self.folder.path()).arg("crawl").args(usual.split(' '));
         command.args(["--frontier", &self.cluster.address(), "--name", "test", "--out", &self.out]);
-        command.args(["--lease", &self.lease.to_string()]);
+        command.args(["--lease", &self.lease.to_string(), "--retry-wait", self.retry_wait]);
         command.args(more).stdin(Stdio::null()).envs(self.environment.iter().cloned());
         command
     }

@@ -9,6 +9,7 @@ mod kit;
 mod limits;
 mod objects;
 mod planted;
+mod politeness;
 mod recrawl;
 mod status;
 

@@ -4,11 +4,13 @@
 //! which leases them in advance. A page is settled by the settle thread after its links are in the store and its record
 //! is durable.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
+use argiope_core::base::time::WallClock;
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::crawl::schedule::frontier::{FrontierNews, Put};
 use argiope_core::crawl::warc::ArchiveChunk;
@@ -21,7 +23,10 @@ use super::bucket_of;
 use super::client::LeaseToken;
 use super::codec::{QueuedLink, TakenLink};
 use super::crawl::FleetSettings;
-use super::shared::{ArchivedExchange, FleetTotals, LeaseCommand, LeaseEvent, PageLinks, SettledRecord, Shared};
+use super::host_note::{from_wire, to_wire};
+use super::shared::{
+    ArchivedExchange, FleetTotals, LeaseCommand, LeaseEvent, OutgoingNote, PageLinks, SettledRecord, Shared,
+};
 use crate::segments::LinkOrigin;
 
 /// The number of entries in the cache of recently put fingerprints. A link in the cache is not put again. This saves
@@ -31,6 +36,8 @@ const RECENT_ENTRIES: usize = 1 << 18;
 /// The frontier of one process.
 pub struct FleetFrontier {
     shared: Arc<Shared>,
+    /// Converts times of the crawl to the times in notes.
+    wall: WallClock,
     /// The key of the hash that computes fingerprints.
     key: u64,
     /// The number of buckets of the crawl.
@@ -66,9 +73,9 @@ pub struct FleetFrontier {
     retried: u64,
     /// Whether [`FrontierNews::Hold`] stops requests, because this process has received `max_received` bytes.
     is_holding: bool,
-    /// How many links were marked as sent (`mark_sent`).
+    /// How many links were marked as sent or failed, and how many notes about hosts were made.
     marks: u64,
-    /// How many of these marks are replicated.
+    /// How many of these marks and notes are replicated.
     durable_marks: u64,
     totals: FleetTotals,
     /// Whether the end of the crawl was detected.
@@ -98,14 +105,17 @@ struct FleetLane {
     left: u64,
     /// The note about the host (an encoded `LaneNote`), which earlier owners of the bucket may have stored.
     note: Option<Vec<u8>>,
+    /// The number of the last mark or note about this host.
+    last_mark: u64,
+    /// Whether the host has a Crawl-delay. Its pages then wait until the note with it is replicated.
+    has_crawl_delay: bool,
 }
 
 /// A bucket that this process has leased.
+#[derive(Default)]
 struct HeldBucket {
     /// The number of this lease of the bucket (fencing token). The store checks it when links are leased or settled.
     epoch: u64,
-    /// Whether another process had the lease before. It may have sent requests to the hosts just now.
-    had_owner: bool,
     /// Whether the bucket is to be released when its last link is settled.
     is_leaving: bool,
     /// The lanes of its hosts. They are removed when the bucket is released.
@@ -114,13 +124,16 @@ struct HeldBucket {
     leased: u64,
     /// The number of records that are not settled in the store yet.
     unsettled: u64,
+    /// While the bucket is to be released: the lanes that may still have requests in flight.
+    in_flight: HashSet<LaneId>,
 }
 
 impl FleetFrontier {
-    pub fn new(shared: Arc<Shared>, settings: &FleetSettings) -> Self {
+    pub fn new(shared: Arc<Shared>, settings: &FleetSettings, wall: WallClock) -> Self {
         let FleetSettings { key, buckets, round, .. } = *settings;
         Self {
             shared,
+            wall,
             key,
             buckets,
             round,
@@ -151,14 +164,42 @@ impl FleetFrontier {
         self.totals
     }
 
-    /// How many links were marked as sent (`mark_sent`).
+    /// How many links were marked as sent or failed, and how many notes about hosts were made.
     pub fn marks(&self) -> u64 {
         self.marks
     }
 
-    /// How many of these marks are replicated.
+    /// How many of these marks and notes are replicated.
     pub fn durable_marks(&self) -> u64 {
         self.durable_marks
+    }
+
+    /// Whether the host of a lane has a Crawl-delay that the next owner would not know. Its pages wait until it is
+    /// stored.
+    pub fn awaits_note(&self, lane: LaneId) -> bool {
+        self.lanes.get(&lane).is_some_and(|lane| lane.has_crawl_delay && lane.last_mark > self.durable_marks)
+    }
+
+    /// Marks a link in the store, with the token of its bucket. The bucket is not released before the mark is stored.
+    fn mark(&mut self, link: &Link) -> Result<(), StoreError> {
+        let bucket = bucket_of(link.url.host(), self.buckets);
+        let Some(held) = self.held.get(&bucket) else {
+            return Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)));
+        };
+        let token = LeaseToken { bucket, epoch: held.epoch };
+        self.shared.outgoing().marks.push((token, QueuedLink::new(LinkRef::from(link), self.key)));
+        self.shared.outgoing_changed.notify_one();
+        self.marks += 1;
+        let marks = self.marks;
+        // The lane of a leased link is listed in its bucket, even after `by_host` has forgotten it.
+        for lane in self.held.get(&bucket).into_iter().flat_map(|held| &held.lanes) {
+            if let Some(entry) = self.lanes.get_mut(lane)
+                && *entry.host == *link.url.host()
+            {
+                entry.last_mark = marks;
+            }
+        }
+        Ok(())
     }
 
     /// Returns an error if this process has lost its lease, or cannot store results.
@@ -196,9 +237,14 @@ impl FleetFrontier {
         Ok((fingerprint, bucket))
     }
 
-    /// Releases a bucket that is to be given up, once none of its links is in flight or unsettled.
+    /// Releases a bucket that is to be given up, once no request to its hosts is in flight, its records are settled, and
+    /// what the next owner must know is stored.
     fn release_if_idle(&mut self, bucket: u32) {
-        let is_idle = |held: &HeldBucket| held.is_leaving && held.leased == 0 && held.unsettled == 0;
+        let is_stored = |lane: &LaneId| self.lanes.get(lane).is_none_or(|lane| lane.last_mark <= self.durable_marks);
+        let is_idle = |held: &HeldBucket| {
+            let is_done = held.leased == 0 && held.unsettled == 0 && held.in_flight.is_empty();
+            held.is_leaving && is_done && held.lanes.iter().all(is_stored)
+        };
         if self.held.get(&bucket).is_some_and(is_idle)
             && let Some(held) = self.held.remove(&bucket)
         {
@@ -275,12 +321,10 @@ impl FleetFrontier {
     /// Applies an event of one of the threads, and adds the resulting news for the keeper to `news`.
     fn apply_event(&mut self, event: LeaseEvent, news: &mut Vec<FrontierNews>) {
         match event {
-            LeaseEvent::Acquired { bucket, epoch, had_owner } => {
-                let held =
-                    HeldBucket { epoch, had_owner, is_leaving: false, lanes: Vec::new(), leased: 0, unsettled: 0 };
-                self.held.insert(bucket, held);
+            LeaseEvent::Acquired { bucket, epoch } => {
+                self.held.insert(bucket, HeldBucket { epoch, ..HeldBucket::default() });
             }
-            LeaseEvent::Taken { bucket, epoch, host, note, earlier } => {
+            LeaseEvent::Taken { bucket, epoch, host, at, earlier } => {
                 // In a recrawl, links may arrive after their bucket was released.
                 let is_current = |held: &HeldBucket| !held.is_leaving && held.epoch == epoch;
                 if !self.held.get(&bucket).is_some_and(is_current) {
@@ -293,7 +337,10 @@ impl FleetFrontier {
                     held.lanes.push(lane);
                 }
                 entry.left = host.left;
-                entry.note = note.or_else(|| entry.note.take());
+                if is_new {
+                    let note = from_wire(&host.news, self.wall, at);
+                    entry.note = (note != LaneNote::default()).then(|| serde_json::to_vec(&note).unwrap_or_default());
+                }
                 entry.count += host.links.len() as u64;
                 self.ahead += host.links.len() as u64;
                 for (taken, record) in host.links.iter().zip(earlier) {
@@ -303,15 +350,14 @@ impl FleetFrontier {
                 for TakenLink { link, .. } in host.links {
                     entry.links.entry(link.rank()).or_default().push_back(link);
                 }
-                news.push(if is_new && held.had_owner {
-                    FrontierNews::TakenOver(lane)
-                } else {
-                    FrontierNews::Work(lane)
-                });
+                news.push(if is_new { FrontierNews::TakenOver(lane) } else { FrontierNews::Work(lane) });
             }
             LeaseEvent::Leaving { bucket } => {
                 let Some(held) = self.held.get_mut(&bucket) else { return };
                 let was_leaving = std::mem::replace(&mut held.is_leaving, true);
+                if !was_leaving {
+                    held.in_flight = held.lanes.iter().copied().collect();
+                }
                 for lane in held.lanes.iter().copied().filter(|_| !was_leaving) {
                     let Some(entry) = self.lanes.get_mut(&lane) else { continue };
                     for link in std::mem::take(&mut entry.links).into_values().flatten() {
@@ -333,7 +379,13 @@ impl FleetFrontier {
                 }
                 self.release_if_idle(bucket);
             }
-            LeaseEvent::Marked(count) => self.durable_marks += count,
+            LeaseEvent::Marked(count) => {
+                self.durable_marks += count;
+                let leaving = self.held.iter().filter(|(_, held)| held.is_leaving).map(|(bucket, _)| *bucket);
+                for bucket in leaving.collect::<Vec<u32>>() {
+                    self.release_if_idle(bucket);
+                }
+            }
             LeaseEvent::Totals(totals) => self.totals = totals,
             LeaseEvent::Rate(rate) => news.push(FrontierNews::Rate(rate)),
             LeaseEvent::PerIp(limit) => news.push(FrontierNews::PerIp(limit)),
@@ -435,23 +487,25 @@ impl Frontier for FleetFrontier {
         self.archived.insert((place.file.clone(), place.offset), std::mem::take(&mut chunk.bytes));
     }
 
-    fn note_retried_bytes(&mut self, bytes: u64) {
+    /// Stores the number of tries, so that the next owner of the host counts on.
+    fn attempt_failed(&mut self, link: &Link, bytes: u64) -> Result<(), StoreError> {
         if self.max_received.is_some() {
             self.received += bytes;
             self.retried += bytes;
         }
+        if self.leased.contains_key(&link.fingerprint(self.key)) { self.mark(link) } else { Ok(()) }
     }
 
     fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
-        let bucket = bucket_of(link.url.host(), self.buckets);
-        let Some(held) = self.held.get(&bucket) else {
-            return Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)));
-        };
-        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
-        let token = LeaseToken { bucket, epoch: held.epoch };
-        self.shared.outgoing().marks.push((token, QueuedLink::new(LinkRef::from(&sent), self.key)));
-        self.shared.outgoing_changed.notify_one();
-        self.marks += 1;
+        self.mark(&Link { tries: ALREADY_SENT, ..link.clone() })
+    }
+
+    fn left(&mut self, lane: LaneId) -> Result<(), StoreError> {
+        let Some(bucket) = self.lanes.get(&lane).map(|lane| lane.bucket) else { return Ok(()) };
+        if let Some(held) = self.held.get_mut(&bucket) {
+            held.in_flight.remove(&lane);
+        }
+        self.release_if_idle(bucket);
         Ok(())
     }
 
@@ -497,7 +551,19 @@ impl Frontier for FleetFrontier {
         self.next_lane = self.next_lane.checked_add(1).ok_or_else(full)?;
         let bucket = bucket_of(host, self.buckets);
         let links = BTreeMap::new();
-        self.lanes.insert(lane, FleetLane { host: host.into(), bucket, links, count: 0, left: 0, note: None });
+        self.lanes.insert(
+            lane,
+            FleetLane {
+                host: host.into(),
+                bucket,
+                links,
+                count: 0,
+                left: 0,
+                note: None,
+                last_mark: 0,
+                has_crawl_delay: false,
+            },
+        );
         self.by_host.insert(host.into(), lane);
         Ok(lane)
     }
@@ -531,12 +597,22 @@ impl Frontier for FleetFrontier {
     }
 
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
-        let Some(lane) = about.and_then(|lane| self.lanes.get_mut(&lane)) else { return Ok(()) };
+        let Some((id, lane)) = about.and_then(|id| Some((id, self.lanes.get_mut(&id)?))) else { return Ok(()) };
         lane.note = Some(note.to_vec());
-        if let Some(until) = serde_json::from_slice::<LaneNote>(note).ok().and_then(|note| note.rest) {
+        // The owner of a host writes the notes about it.
+        let Some(held) = self.held.get(&lane.bucket).filter(|held| held.lanes.contains(&id)) else { return Ok(()) };
+        let Ok(content) = serde_json::from_slice::<LaneNote>(note) else { return Ok(()) };
+        let now = (self.shared.now)();
+        let sent = to_wire(&lane.host, &content, self.wall, now);
+        let until = now + Duration::from_millis(sent.wait_ms);
+        if until > now {
             self.shared.set_backoff(&lane.host, until);
         }
-        self.shared.outgoing().notes.insert((lane.bucket, lane.host.clone()), note.to_vec());
+        let token = LeaseToken { bucket: lane.bucket, epoch: held.epoch };
+        self.marks += 1;
+        (lane.last_mark, lane.has_crawl_delay) = (self.marks, content.delay_ms > 0);
+        self.shared.outgoing().notes.push(OutgoingNote { token, note: sent, until, text: note.to_vec() });
+        self.shared.outgoing_changed.notify_one();
         Ok(())
     }
 
@@ -567,6 +643,7 @@ mod tests {
     use argiope_core::{Time, Url};
 
     use super::super::client::TakenHost;
+    use super::super::host_note::HostNews;
     use super::*;
 
     fn settings(max_bytes: Option<u64>) -> FleetSettings {
@@ -586,21 +663,27 @@ mod tests {
         }
     }
 
+    const WALL: WallClock = WallClock { start: 0 };
+
+    fn root() -> Link {
+        Link::root(Url::parse("http://h.example/").expect("a URL"), 5)
+    }
+
     #[test]
     fn bytes_of_retried_attempts_count_for_the_byte_limit() {
         let (to_leases, _commands) = channel();
         let lease = Lease::until(Time::NEVER);
         let shared = Shared::new(Box::new(|| Time::ZERO), lease, to_leases, Box::new(|_| ()));
-        let mut frontier = FleetFrontier::new(Arc::clone(&shared), &settings(Some(10_000)));
+        let mut frontier = FleetFrontier::new(Arc::clone(&shared), &settings(Some(10_000)), WALL);
         let mut news = Vec::new();
-        frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1, had_owner: false }, &mut news);
+        frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1 }, &mut news);
         frontier.apply_event(LeaseEvent::MaxReceived(10_000), &mut news);
-        frontier.note_retried_bytes(6_000);
+        frontier.attempt_failed(&root(), 6_000).expect("counted");
         let is_page = true;
         frontier.send_record("h.example", None, is_page, br#"{"url":"http://h.example/","bytes_wire":3000}"#);
         assert_eq!(shared.outgoing().settled.first().map(|record| record.received), Some(9_000));
         assert!(frontier.news().expect("news").is_empty());
-        frontier.note_retried_bytes(1_000);
+        frontier.attempt_failed(&root(), 1_000).expect("counted");
         assert!(matches!(frontier.news().expect("news")[..], [FrontierNews::Hold(true)]));
     }
 
@@ -609,21 +692,25 @@ mod tests {
         let (to_leases, commands) = channel();
         let lease = Lease::until(Time::NEVER);
         let shared = Shared::new(Box::new(|| Time::ZERO), lease, to_leases, Box::new(|_| ()));
-        let mut frontier = FleetFrontier::new(shared, &settings(None));
+        let mut frontier = FleetFrontier::new(shared, &settings(None), WALL);
         for epoch in 1..=100 {
             let url = Url::parse("http://h.example/").expect("a URL");
             let links = vec![TakenLink { link: Link::root(url, 5), earlier: None }];
-            let host = TakenHost { host: "h.example".into(), left: 0, links };
+            let host = TakenHost { host: "h.example".into(), left: 0, news: HostNews::default(), links };
             let mut news = Vec::new();
-            frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch, had_owner: true }, &mut news);
-            frontier
-                .apply_event(LeaseEvent::Taken { bucket: 0, epoch, host, note: None, earlier: Vec::new() }, &mut news);
+            frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch }, &mut news);
+            frontier.apply_event(
+                LeaseEvent::Taken { bucket: 0, epoch, host, at: Time::ZERO, earlier: Vec::new() },
+                &mut news,
+            );
             let lane = frontier.lane_of("h.example").expect("a lane");
             let link = frontier.take(lane, 1).expect("a link").pop().expect("a link");
             frontier.apply_event(LeaseEvent::Leaving { bucket: 0 }, &mut news);
             // The request in flight may still add to the note about the host.
             assert_eq!(frontier.lane_name(lane), Some("h.example"));
             frontier.give_back(link).expect("it was leased");
+            assert_eq!(commands.try_iter().count(), 1, "only the link was taken: a robots.txt may be in flight");
+            frontier.left(lane).expect("known");
             assert!(commands.try_iter().any(|command| matches!(command, LeaseCommand::Release { bucket: 0 })));
             assert_eq!((frontier.lane_name(lane), frontier.queued_in(lane)), (None, 0));
             assert!(frontier.lanes.is_empty() && frontier.by_host.is_empty(), "after {epoch} hand-overs");
@@ -636,16 +723,23 @@ mod tests {
         let (to_leases, commands) = channel();
         let lease = Lease::until(Time::NEVER);
         let shared = Shared::new(Box::new(|| Time::ZERO), lease, to_leases, Box::new(|_| ()));
-        let mut frontier = FleetFrontier::new(shared, &settings);
+        let mut frontier = FleetFrontier::new(shared, &settings, WALL);
         let taken = |path: &str| TakenLink {
             link: Link::root(Url::parse(&format!("http://h.example/{path}")).expect("a URL"), 5),
             earlier: None,
         };
-        let host = TakenHost { host: "h.example".into(), left: 0, links: vec![taken("a"), taken("b")] };
+        let host = TakenHost {
+            host: "h.example".into(),
+            left: 0,
+            news: HostNews::default(),
+            links: vec![taken("a"), taken("b")],
+        };
         let mut news = Vec::new();
-        frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1, had_owner: false }, &mut news);
-        let note = None;
-        frontier.apply_event(LeaseEvent::Taken { bucket: 0, epoch: 1, host, note, earlier: Vec::new() }, &mut news);
+        frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1 }, &mut news);
+        frontier.apply_event(
+            LeaseEvent::Taken { bucket: 0, epoch: 1, host, at: Time::ZERO, earlier: Vec::new() },
+            &mut news,
+        );
         let lane = frontier.lane_of("h.example").expect("a lane");
         let links = frontier.take(lane, 2).expect("two links");
         assert_eq!((links.len(), frontier.queued_in(lane)), (2, 0));
@@ -659,6 +753,7 @@ mod tests {
         for link in links {
             frontier.put_back(link).expect("it was leased");
         }
+        frontier.left(lane).expect("known");
         assert_eq!((frontier.queued_in(lane), frontier.ahead), (0, 0));
         assert!(commands.try_iter().any(|command| matches!(command, LeaseCommand::Release { bucket: 0 })));
     }

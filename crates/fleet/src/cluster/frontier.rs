@@ -169,8 +169,7 @@ impl Frontier for BlockingFrontier {
         let fingerprint = self.end_lease(link)?;
         let token = self.token(bucket_of(link.url.host(), self.buckets))?;
         let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_settle) + 1;
-        let request =
-            SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint], notes: Vec::new() };
+        let request = SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint] };
         if let Some(SettleReply::Refused(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
         }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use argiope_core::crawl::schedule::frontier::FrontierNews;
 use argiope_core::crawl::status::{FleetStatus, ProcessStatus};
 
-use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest, TakeResult};
+use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest};
 use super::connection::Unreachable;
 use super::crawl::{FleetSettings, MemberInfo, Members};
 use super::recall_thread::TakenLinks;
@@ -47,7 +47,7 @@ pub struct LeaseTimes {
 
 impl Default for LeaseTimes {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(30), renew_every: Duration::from_secs(10) }
+        Self { lease: Duration::from_secs(10), renew_every: Duration::from_secs(3) }
     }
 }
 
@@ -66,9 +66,6 @@ impl LeaseTimes {
         self.lease * 3 / 4
     }
 }
-
-/// The notes of earlier owners about hosts, by bucket and host.
-type HostNotes = HashMap<(u32, Box<str>), Vec<u8>>;
 
 /// The state of the lease thread.
 pub struct LeaseThread {
@@ -127,8 +124,6 @@ struct HostLeases {
     leased: usize,
     /// The number of links that are still queued in the store.
     queued: u64,
-    /// Whether the note about the host was read.
-    has_read_note: bool,
 }
 
 impl LeaseThread {
@@ -307,11 +302,12 @@ impl LeaseThread {
         }
         // If this fails, the same numbers are requested again, and the store returns the links that were already
         // leased.
-        let (results, mut notes) = self.take_with_notes(&requests).inspect_err(|_| {
+        let results = self.client.take(&requests).inspect_err(|_| {
             for request in &requests {
                 self.held.entry(request.token.bucket).and_modify(|held| held.should_take = true);
             }
         })?;
+        let at = (self.shared.now)();
         for (request, result) in requests.iter().zip(results) {
             let bucket = request.token.bucket;
             let (Some(result), Some(held)) = (result, self.held.get_mut(&bucket)) else {
@@ -330,38 +326,15 @@ impl LeaseThread {
                 leases.leased += host.links.len();
                 leases.queued = host.left;
                 self.ahead += host.links.len();
-                leases.has_read_note = true;
-                let note = notes.remove(&(bucket, host.host.clone()));
                 let epoch = held.epoch;
                 match &self.to_recall {
                     // This fails only if the recall thread has ended, and then the session ends too.
-                    Some(recall) => drop(recall.send(TakenLinks { bucket, epoch, host, note })),
-                    None => {
-                        self.shared.send_event(LeaseEvent::Taken { bucket, epoch, host, note, earlier: Vec::new() })
-                    }
+                    Some(recall) => drop(recall.send(TakenLinks { bucket, epoch, host, at })),
+                    None => self.shared.send_event(LeaseEvent::Taken { bucket, epoch, host, at, earlier: Vec::new() }),
                 }
             }
         }
         Ok(())
-    }
-
-    /// Leases links, and reads the notes about hosts that occur for the first time.
-    fn take_with_notes(
-        &mut self,
-        requests: &[TakeRequest],
-    ) -> Result<(Vec<Option<TakeResult>>, HostNotes), Unreachable> {
-        let results = self.client.take(requests)?;
-        let mut hosts_without_note = Vec::new();
-        for (request, result) in requests.iter().zip(&results) {
-            let bucket = request.token.bucket;
-            let Some(held) = self.held.get(&bucket) else { continue };
-            let hosts = result.iter().flat_map(|result| &result.hosts).map(|host| &host.host);
-            let has_read_note = |host: &str| held.hosts.get(host).is_some_and(|leases| leases.has_read_note);
-            hosts_without_note.extend(hosts.filter(|host| !has_read_note(host)).map(|host| (bucket, host.clone())));
-        }
-        let notes = self.client.notes(&hosts_without_note)?;
-        let notes = hosts_without_note.into_iter().zip(notes).filter_map(|(host, note)| Some((host, note?))).collect();
-        Ok((results, notes))
     }
 
     /// Reads the state of all buckets and processes, then acquires and releases buckets and checks for the end of the
@@ -449,8 +422,7 @@ impl LeaseThread {
             .front()
             .map_or(0.0, |(at, before)| (pages - before) as f64 / now.duration_since(*at).as_secs_f64().max(0.1));
         self.page_samples.push_back((now, pages));
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        let (resting, longest_rest) = self.shared.hosts_in_backoff(i64::try_from(now_ms).unwrap_or(i64::MAX));
+        let (resting, longest_rest) = self.shared.hosts_in_backoff();
         MemberInfo {
             buckets: self.held.len(),
             pages_per_second: (pages_per_second * 10.0).round() / 10.0,
@@ -579,7 +551,7 @@ impl LeaseThread {
             self.shared.lease.renew(lease_start + self.times.lease, (self.shared.now)());
             self.last_renewal = sent_at;
         }
-        for Acquired { bucket, epoch, queued, had_owner } in acquired {
+        for Acquired { bucket, epoch, queued } in acquired {
             // `take` requests a quota when it is 0.
             let quota = is_limited.then_some(0);
             let held = LeasedBucket {
@@ -592,7 +564,7 @@ impl LeaseThread {
                 quota,
             };
             self.held.insert(bucket, held);
-            self.shared.send_event(LeaseEvent::Acquired { bucket, epoch, had_owner });
+            self.shared.send_event(LeaseEvent::Acquired { bucket, epoch });
         }
         Ok(())
     }

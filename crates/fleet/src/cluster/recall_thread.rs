@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use argiope_core::Time;
+
 use super::client::TakenHost;
 use super::shared::{LeaseEvent, Shared};
 use crate::segments::{EarlierPlace, SegmentStore};
@@ -30,8 +32,8 @@ pub struct TakenLinks {
     pub bucket: u32,
     pub epoch: u64,
     pub host: TakenHost,
-    /// The note about the host, if it was read.
-    pub note: Option<Vec<u8>>,
+    /// When the store's reply arrived.
+    pub at: Time,
 }
 
 /// The state of the recall thread: a FIFO cache of groups.
@@ -57,7 +59,7 @@ impl RecallThread {
     /// The loop of the thread: passes each host's links on, together with their earlier records.
     pub fn run(mut self, incoming: &Receiver<TakenLinks>) {
         let mut has_warned = false;
-        for TakenLinks { bucket, epoch, host, note } in incoming {
+        for TakenLinks { bucket, epoch, host, at } in incoming {
             let earlier = loop {
                 match self.recall(&host, MAX_HOST_BYTES) {
                     Ok(earlier) => break earlier,
@@ -74,7 +76,7 @@ impl RecallThread {
                 }
             };
             has_warned = false;
-            self.shared.send_event(LeaseEvent::Taken { bucket, epoch, host, note, earlier });
+            self.shared.send_event(LeaseEvent::Taken { bucket, epoch, host, at, earlier });
         }
     }
 
@@ -144,6 +146,7 @@ impl RecallThread {
 
 #[cfg(test)]
 mod tests {
+    use super::super::host_note::HostNews;
     use super::*;
     use crate::cluster::codec::TakenLink;
     use crate::segments::SegmentGroup;
@@ -176,7 +179,7 @@ mod tests {
             Ok(())
         };
         first.placed_records(&names, add).expect("read");
-        let host = TakenHost { host: "h.example".into(), left: 0, links };
+        let host = TakenHost { host: "h.example".into(), left: 0, news: HostNews::default(), links };
         let recalled = |limit| {
             let shared = Shared::new(Box::new(|| Time::ZERO), Lease::until(Time::NEVER), channel().0, Box::new(|_| ()));
             let earlier = RecallThread::new(shared, second.clone()).recall(&host, limit).expect("recalled");

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
+use argiope_core::base::time::WallClock;
 use argiope_core::crawl::lease::Lease;
 use argiope_core::{StoreError, Time};
 
@@ -31,6 +32,8 @@ pub struct SessionSetup {
     pub session: u64,
     /// The clock of the crawl.
     pub now: Box<dyn Fn() -> Time + Send + Sync>,
+    /// Converts times of the crawl to the times in notes.
+    pub wall: WallClock,
     /// The lease that the workers check before they send a request.
     pub lease: Lease,
     /// Called with messages for the user.
@@ -68,6 +71,7 @@ impl FleetSession {
             times,
             session,
             now,
+            wall,
             lease,
             notice,
             archive_start,
@@ -80,7 +84,7 @@ impl FleetSession {
         let (to_leases, commands) = channel();
         lease.renew(now() + times.lease, now());
         let shared = Shared::new(now, lease, to_leases, notice);
-        let frontier = FleetFrontier::new(Arc::clone(&shared), &settings);
+        let frontier = FleetFrontier::new(Arc::clone(&shared), &settings, wall);
         let (mut to_recall, mut recalls) = (None, None);
         if settings.round > 1 {
             let (sender, taken) = channel();

@@ -11,11 +11,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use argiope_core::crawl::warc::WarcLocation;
-use argiope_core::{Remedy, StoreError, StoreErrorKind};
+use argiope_core::{Remedy, StoreError, StoreErrorKind, Time};
 
 use super::QueuedLink;
 use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest};
-use super::shared::{ArchivedExchange, LeaseCommand, LeaseEvent, Outgoing, SettledRecord, Shared};
+use super::host_note::WireNote;
+use super::shared::{ArchivedExchange, LeaseCommand, LeaseEvent, Outgoing, OutgoingNote, SettledRecord, Shared};
 use crate::segments::{SegmentGroup, SegmentStore};
 use argiope_store::disk::is_full;
 use argiope_store::disk::{GraphEncoder, NewEdge};
@@ -49,7 +50,7 @@ pub struct SettleThread {
     bytes: usize,
     /// When the first of `records` arrived; `None` if there are no records.
     first_record_at: Option<Instant>,
-    /// Notes about hosts, by bucket and host. They are stored with the next settle of their bucket.
+    /// Notes about hosts, by bucket and host. They are added to the next segment with records of their bucket.
     notes: HashMap<(u32, Box<str>), Vec<u8>>,
     /// The key of the fingerprints.
     key: u64,
@@ -116,7 +117,8 @@ impl SettleThread {
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
             }
-            let has_links_only = !outgoing.links.is_empty() && outgoing.settled.is_empty() && outgoing.marks.is_empty();
+            let is_urgent = !outgoing.settled.is_empty() || !outgoing.marks.is_empty() || !outgoing.notes.is_empty();
+            let has_links_only = !outgoing.links.is_empty() && !is_urgent;
             if has_links_only && !outgoing.close && !outgoing.abandon {
                 // Wait for more links, because those of one page arrive one by one.
                 outgoing =
@@ -130,9 +132,13 @@ impl SettleThread {
             if close {
                 self.closing_since.get_or_insert_with(Instant::now);
             }
-            self.put(links.into_iter().collect())?;
+            let marked = marks.len() + notes.len();
+            self.keep_notes(notes)?;
             self.mark(marks)?;
-            self.notes.extend(notes);
+            if marked > 0 {
+                self.shared.send_event(LeaseEvent::Marked(marked as u64));
+            }
+            self.put(links.into_iter().collect())?;
             for record in settled {
                 self.first_record_at.get_or_insert_with(Instant::now);
                 self.bytes += record.bytes();
@@ -161,9 +167,38 @@ impl SettleThread {
         Ok(())
     }
 
-    /// Marks links whose request is about to be sent, and notifies the keeper when the marks are replicated.
+    /// Stores notes about hosts. The last note about a host replaces the earlier ones.
+    fn keep_notes(&mut self, notes: Vec<OutgoingNote>) -> Result<(), StoreError> {
+        let mut by_token: HashMap<LeaseToken, HashMap<Box<str>, (WireNote, Time)>> = HashMap::new();
+        for OutgoingNote { token, note, until, text } in notes {
+            self.notes.insert((token.bucket, note.host.clone()), text);
+            by_token.entry(token).or_default().insert(note.host.clone(), (note, until));
+        }
+        if by_token.is_empty() {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let kept = self.retry(|client| {
+            // The wait is what is left when the note is sent.
+            let now = (shared.now)();
+            let left = |until: Time| (until - now).as_millis() as u64;
+            let notes: Vec<(LeaseToken, Vec<WireNote>)> = by_token
+                .iter()
+                .map(|(token, notes)| {
+                    let notes = notes.values().map(|(note, until)| WireNote { wait_ms: left(*until), ..note.clone() });
+                    (*token, notes.collect())
+                })
+                .collect();
+            client.keep_notes(&notes)
+        })?;
+        match by_token.keys().zip(kept).find(|(_, is_kept)| !is_kept) {
+            Some((token, _)) => Err(lost(format!("another process has taken over bucket {}", token.bucket))),
+            None => Ok(()),
+        }
+    }
+
+    /// Stores the state of links whose request is about to be sent or has failed.
     fn mark(&mut self, marks: Vec<(LeaseToken, QueuedLink)>) -> Result<(), StoreError> {
-        let count = marks.len() as u64;
         let mut by_token: HashMap<LeaseToken, Vec<QueuedLink>> = HashMap::new();
         for (token, link) in marks {
             by_token.entry(token).or_default().push(link);
@@ -172,9 +207,6 @@ impl SettleThread {
             if !self.retry(|client| client.update_leased(token, &links))? {
                 return Err(lost(format!("another process has taken over bucket {}", token.bucket)));
             }
-        }
-        if count > 0 {
-            self.shared.send_event(LeaseEvent::Marked(count));
         }
         Ok(())
     }
@@ -213,13 +245,12 @@ impl SettleThread {
                     Some((key.1, note))
                 })
                 .collect();
-            segment.push(SegmentGroup { bucket, epoch, sequence, lines, origins, graph, notes: notes.clone() });
+            segment.push(SegmentGroup { bucket, epoch, sequence, lines, origins, graph, notes });
             requests.push(SettleRequest {
                 token,
                 sequence,
                 pages: records.iter().filter(|record| record.is_page).count() as u64,
                 bytes: records.iter().map(|record| record.received).sum(),
-                notes,
                 fingerprints: records.iter().filter_map(|record| record.fingerprint).collect(),
             });
             counts.push((bucket, records.len() as u64));

@@ -12,6 +12,7 @@ use argiope_core::{LinkList, StoreError, Time};
 
 use super::client::{LeaseToken, TakenHost};
 use super::codec::QueuedLink;
+use super::host_note::WireNote;
 use crate::segments::LinkOrigin;
 
 /// State shared by the frontier and the lease, settle and recall threads.
@@ -33,8 +34,8 @@ pub struct Shared {
     pub settled_bytes: AtomicU64,
     /// Why results cannot be stored, for `fleet status`.
     stall: Mutex<Option<String>>,
-    /// Hosts in back-off, and when it ends, in milliseconds since the Unix epoch.
-    backoffs: Mutex<BTreeMap<Box<str>, i64>>,
+    /// Hosts in back-off, and when it ends.
+    backoffs: Mutex<BTreeMap<Box<str>, Time>>,
     /// Events that the frontier has not taken yet.
     events: Mutex<Vec<LeaseEvent>>,
     /// Wakes the keeper.
@@ -51,9 +52,9 @@ pub struct Outgoing {
     /// Found links, by bucket.
     pub links: HashMap<u32, Vec<QueuedLink>>,
     pub settled: Vec<SettledRecord>,
-    /// Notes about hosts, by bucket and host.
-    pub notes: HashMap<(u32, Box<str>), Vec<u8>>,
-    /// Leased links whose requests are about to be sent, by bucket and epoch.
+    /// Notes about hosts, in the order in which they were made.
+    pub notes: Vec<OutgoingNote>,
+    /// Leased links whose requests are about to be sent or have failed, by bucket and epoch.
     pub marks: Vec<(LeaseToken, QueuedLink)>,
     /// Write and settle everything immediately.
     pub flush: bool,
@@ -64,10 +65,20 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Whether there is nothing to send at once. Notes wait for the next records of their bucket.
+    /// Whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
-        self.links.is_empty() && self.settled.is_empty() && self.marks.is_empty()
+        self.links.is_empty() && self.settled.is_empty() && self.marks.is_empty() && self.notes.is_empty()
     }
+}
+
+/// A note about a host, for the next owner of its bucket and for the results.
+pub struct OutgoingNote {
+    pub token: LeaseToken,
+    pub note: WireNote,
+    /// When the wait of the note ends.
+    pub until: Time,
+    /// The note with the times of this process: an encoded `LaneNote`.
+    pub text: Vec<u8>,
 }
 
 /// A record, and the link that it settles.
@@ -120,18 +131,18 @@ pub enum LeaseEvent {
     Acquired {
         bucket: u32,
         epoch: u64,
-        had_owner: bool,
     },
     /// Links of a host were leased in advance.
     Taken {
         bucket: u32,
         epoch: u64,
         host: TakenHost,
-        note: Option<Vec<u8>>,
+        /// When the store's reply arrived.
+        at: Time,
         /// In a recrawl, the record of each link in the previous round. Empty if all links are new.
         earlier: Vec<Option<Box<[u8]>>>,
     },
-    /// This number of marked links is replicated.
+    /// This number of marked links and notes is replicated.
     Marked(u64),
     /// A bucket is to be released when its links in progress are settled.
     Leaving {
@@ -221,18 +232,18 @@ impl Shared {
         self.stall.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets when the back-off of a host ends, in milliseconds since the Unix epoch.
-    pub fn set_backoff(&self, host: &str, until: i64) {
+    /// Sets when the back-off of a host ends.
+    pub fn set_backoff(&self, host: &str, until: Time) {
         self.backoffs.lock().unwrap_or_else(PoisonError::into_inner).insert(host.into(), until);
     }
 
-    /// The number of hosts in back-off, and the host whose back-off ends last with its remaining milliseconds. `now` is
-    /// in milliseconds since the Unix epoch.
-    pub fn hosts_in_backoff(&self, now: i64) -> (usize, Option<(String, u64)>) {
+    /// The number of hosts in back-off, and the host whose back-off ends last with its remaining milliseconds.
+    pub fn hosts_in_backoff(&self) -> (usize, Option<(String, u64)>) {
+        let now = (self.now)();
         let mut backoffs = self.backoffs.lock().unwrap_or_else(PoisonError::into_inner);
         backoffs.retain(|_, until| *until > now);
         let longest = backoffs.iter().max_by_key(|(_, until)| **until);
-        let longest = longest.map(|(host, until)| (host.to_string(), u64::try_from(until - now).unwrap_or(0)));
+        let longest = longest.map(|(host, until)| (host.to_string(), (*until - now).as_millis() as u64));
         (backoffs.len(), longest)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::Receiver;
 
-use argiope_core::base::job::Job;
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::schedule::keeper::{End, Order};
 use argiope_core::crawl::visit::Visit;
@@ -90,6 +90,10 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     self.keeper.frontier_mut().mark_sent(&job.link)?;
                     self.unsent.push((self.keeper.frontier().log_end(), job));
                     self.commits.request_commit(now);
+                }
+                // The next owner of this host must know its Crawl-delay: it is stored before a page is requested.
+                Order::Fetch(job) if job.purpose == Purpose::Page && self.keeper.frontier().awaits_note(job.lane) => {
+                    self.unsent.push((self.keeper.frontier().log_end(), job));
                 }
                 Order::Fetch(job) => self.fetchers.fetch(job, now),
                 Order::Resolve(lane, host) => match self.known_addresses(&host) {

@@ -1,5 +1,6 @@
 //! [`CommitFrontier`]: a frontier with the operations that commits need.
 
+use argiope_core::LaneId;
 use argiope_core::crawl::schedule::frontier::{Frontier, StoreError};
 use argiope_store::MemoryFrontier;
 use argiope_store::disk::{CommitBatch, Compaction, DiskFrontier};
@@ -27,6 +28,11 @@ pub trait CommitFrontier: Frontier {
     /// Everything up to this position of the log is durable. [`u64::MAX`] for a frontier without a log.
     fn durable_end(&self) -> u64 {
         u64::MAX
+    }
+
+    /// Whether the next page of this lane must wait until the current records are durable ([`Self::log_end`]).
+    fn awaits_note(&self, _lane: LaneId) -> bool {
+        false
     }
 
     /// Sets the hash of an output file, to be stored by the next commit.
@@ -64,7 +70,7 @@ impl CommitFrontier for MemoryFrontier {
 }
 
 /// The frontier of a fleet commits on its own threads, so [`CommitFrontier::commit`] has nothing to do. Instead of log
-/// positions, it counts the links that were marked as sent, and those whose mark is replicated.
+/// positions, it counts marks of links and notes about hosts, and those of them that are replicated.
 #[cfg(feature = "fleet")]
 impl CommitFrontier for argiope_fleet::cluster::FleetFrontier {
     fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
@@ -78,6 +84,10 @@ impl CommitFrontier for argiope_fleet::cluster::FleetFrontier {
 
     fn durable_end(&self) -> u64 {
         self.durable_marks()
+    }
+
+    fn awaits_note(&self, lane: LaneId) -> bool {
+        argiope_fleet::cluster::FleetFrontier::awaits_note(self, lane)
     }
 }
 

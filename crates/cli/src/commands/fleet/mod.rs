@@ -54,7 +54,7 @@ pub struct FleetFlags {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BUCKETS)))]
     buckets: u32,
     /// How long a lease lasts, in seconds
-    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 30,
+    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     lease: u64,
 }

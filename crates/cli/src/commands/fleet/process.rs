@@ -260,6 +260,7 @@ impl Participant<'_> {
             times: lease_times,
             session,
             now: Box::new(move || clock.now()),
+            wall: wall_clock(&clock),
             lease: rules.lease.clone(),
             notice: Box::new(move |message| {
                 if !messages.quiet {

@@ -90,6 +90,12 @@ pub struct LaneNote {
     pub robots: Vec<RobotsNote>,
     /// The end of the host's back-off, in milliseconds since the Unix epoch.
     pub rest: Option<i64>,
+    /// The Crawl-delay of the host in milliseconds; 0 if there is none. It counts even if its robots.txt is not stored.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub delay_ms: u64,
+    /// When another process may have sent the last request to the host, in milliseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<i64>,
     /// How many links to the host entered the frontier. Counted only with `--max-pages-per-host`.
     #[serde(skip_serializing_if = "is_zero")]
     pub pages: u64,

@@ -85,9 +85,10 @@ pub struct Counts {
 pub enum FrontierNews {
     /// A lane was given work.
     Work(LaneId),
-    /// A lane was given work, and another process may have sent a request to its host a moment ago.
+    /// A lane was given work for the first time. The note about its host has what earlier owners of the host knew.
     TakenOver(LaneId),
     /// Another process will take over this lane: start no new requests, and return the links that are not in flight.
+    /// [`Frontier::left`] is the answer.
     Leaving(LaneId),
     /// The limit on pages is reached.
     MaxPages,
@@ -164,9 +165,16 @@ pub trait Frontier {
         Ok(())
     }
 
-    /// Called with the bytes received by an attempt that is retried. No record has them, so a frontier that divides a
-    /// byte limit among processes counts them here.
-    fn note_retried_bytes(&mut self, _bytes: u64) {}
+    /// Called when an attempt has failed and the link will be tried again. `link.tries` counts the attempts so far, and
+    /// `bytes` are those that this one received; no record has them. A frontier that is shared stores the tries.
+    fn attempt_failed(&mut self, _link: &Link, _bytes: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// After [`FrontierNews::Leaving`]: no request to the lane is in flight any more.
+    fn left(&mut self, _lane: LaneId) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Returns a leased link for which no request was sent. If possible, the link gets its old place in its queue, and
     /// nothing is written, because a durable frontier does not store leases. The default is [`Frontier::give_back`].

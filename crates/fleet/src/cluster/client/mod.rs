@@ -11,6 +11,7 @@ use redis::Value;
 
 use super::codec::{QueuedLink, TakenLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
+use super::host_note::{HostNews, WireNote};
 pub(super) use values::bytes;
 use values::{array, integer, number};
 
@@ -36,6 +37,8 @@ struct Scripts {
     give_back: Script,
     /// Replaces leased links, to mark them as sent.
     mark: Script,
+    /// Stores notes about hosts.
+    note: Script,
     /// Whether a fingerprint is in the seen set.
     known: Script,
     /// Changes a number, and returns the counts of a bucket. `WAIT` waits for the last write of its own connection and
@@ -74,6 +77,7 @@ impl Scripts {
             settle: bucket_script(include_str!("../lua/settle.lua")),
             give_back: bucket_script(include_str!("../lua/give_back.lua")),
             mark: bucket_script(include_str!("../lua/mark.lua")),
+            note: bucket_script(include_str!("../lua/note.lua")),
             known: bucket_script(include_str!("../lua/known.lua")),
             confirm: bucket_script(include_str!("../lua/confirm.lua")),
             credit: bucket_script(include_str!("../lua/credit.lua")),
@@ -113,8 +117,6 @@ pub struct Acquired {
     pub epoch: u64,
     /// The number of queued links.
     pub queued: u64,
-    /// Whether another process had the lease before. It may have sent requests to the hosts just now.
-    pub had_owner: bool,
 }
 
 /// The fencing token of a bucket. The epoch rises with every acquisition.
@@ -165,6 +167,8 @@ pub struct TakenHost {
     pub host: Box<str>,
     /// How many links of the host are still queued.
     pub left: u64,
+    /// What earlier owners knew about the host; without the note if the request named the host.
+    pub news: HostNews,
     pub links: Vec<TakenLink>,
 }
 
@@ -180,8 +184,6 @@ pub struct SettleRequest {
     /// Bytes received for the links; 0 without a byte limit.
     pub bytes: u64,
     pub fingerprints: Vec<u64>,
-    /// Notes about hosts for the next owner of the bucket.
-    pub notes: Vec<(Box<str>, Vec<u8>)>,
 }
 
 /// The store's reply to a [`SettleRequest`].
@@ -301,7 +303,6 @@ impl FleetClient {
                     bucket: *bucket,
                     epoch: reply.get(1).map_or(0, integer),
                     queued: reply.get(2).map_or(0, integer),
-                    had_owner: reply.get(4).is_some_and(|owner| !bytes(owner).is_empty()),
                 });
             }
         }
@@ -448,9 +449,6 @@ impl FleetClient {
                     number(request.fingerprints.len() as u64),
                 ]);
                 arguments.extend(request.fingerprints.iter().map(|fingerprint| fingerprint.to_be_bytes().to_vec()));
-                for (host, note) in &request.notes {
-                    arguments.extend([host.as_bytes().to_vec(), note.clone()]);
-                }
                 self.script(&scripts.settle, request.token.bucket, arguments)
             })
             .collect();
@@ -496,18 +494,21 @@ impl FleetClient {
         Ok(integer(&self.run_one(command)?) == 1)
     }
 
-    /// The notes about hosts, which are given with their buckets.
-    pub fn notes(&mut self, hosts: &[(u32, Box<str>)]) -> Result<Vec<Option<Vec<u8>>>, Unreachable> {
-        let commands: Vec<_> = hosts
+    /// Stores notes about hosts for the next owners of their buckets. Returns for each bucket whether this process still
+    /// has it.
+    pub fn keep_notes(&mut self, notes: &[(LeaseToken, Vec<WireNote>)]) -> Result<Vec<bool>, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let commands: Vec<_> = notes
             .iter()
-            .map(|(bucket, host)| {
-                // The last key of a bucket is that of its notes.
-                let key = self.bucket_keys(*bucket).pop().unwrap_or_default();
-                plain(&key, vec![b"HGET".to_vec(), key.clone().into_bytes(), host.as_bytes().to_vec()])
+            .map(|(token, notes)| {
+                let mut arguments = self.token_arguments(*token);
+                for WireNote { host, wait_ms, text } in notes {
+                    arguments.extend([host.as_bytes().to_vec(), number(*wait_ms), text.clone()]);
+                }
+                self.script(&scripts.note, token.bucket, arguments)
             })
             .collect();
-        let answers = self.nodes.run(&commands);
-        answers.into_iter().map(|answer| Ok(Some(bytes(&answer?)).filter(|note| !note.is_empty()))).collect()
+        self.nodes.run_replicated(&commands).into_iter().map(|answer| Ok(integer(&answer?) == 1)).collect()
     }
 
     /// Moves up to `wanted` pages from the pool to the quota of a bucket; returns how many. If an earlier transfer to
@@ -608,16 +609,21 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
         _ => None,
     };
     let mut result = TakeResult { queued: number_at(1), leased: number_at(2), quota, hosts: Vec::new() };
-    // The reply ends with one array for each host: name, number of links left, then the leased links.
-    for host in reply.into_iter().skip(4) {
+    let asked_ms = match reply.get(4) {
+        Some(Value::Int(ago)) => u64::try_from(*ago).ok(),
+        _ => None,
+    };
+    // The reply ends with one array for each host: name, number of links left, the note with its wait and its age, then
+    // the leased links.
+    for host in reply.into_iter().skip(5) {
         let fields = array(host);
-        let Some((host, fields)) = fields.split_first() else { continue };
-        let Some((left, fields)) = fields.split_first() else { continue };
+        let [host, left, wait, age, text, fields @ ..] = fields.as_slice() else { continue };
+        let news = HostNews { wait_ms: integer(wait), asked_ms, age_ms: integer(age), text: bytes(text) };
         let host: Box<str> = String::from_utf8_lossy(&bytes(host)).into();
         let damaged = || Unreachable { message: format!("a queued link of {host} is damaged"), is_final: true };
         let links = fields.iter().map(|link| decode(&bytes(link), &host).ok_or_else(damaged));
         let links = links.collect::<Result<_, _>>()?;
-        result.hosts.push(TakenHost { host, left: integer(left), links });
+        result.hosts.push(TakenHost { host, left: integer(left), news, links });
     }
     Ok(Some(result))
 }

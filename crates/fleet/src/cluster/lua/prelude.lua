@@ -1,6 +1,7 @@
 -- Shared by all scripts of a bucket. The six keys of a bucket have one hash tag and are declared by every script, so
 -- that a slot can be moved between nodes at any time.
---   head   hash  owner, epoch, until; known, queued, leased, settled, pages, bytes; level and split of the seen set;
+--   head   hash  owner, epoch, until; asked = the latest time at which an earlier owner may have sent a request, and the
+--                node whose clock that is; known, queued, leased, settled, pages, bytes; level and split of the seen set;
 --                e<epoch>:<owner> = last settled sequence number; number of the last take; quota and its transfers
 --   seen   hash  block number -> fingerprints, 8 bytes each
 --   host   hash  host -> rank:first block:last block:links, one for each rank, the lowest first. The rank of a link is
@@ -9,7 +10,7 @@
 --                stored as the number of shared bytes, the length of the rest, its fingerprint and the rest;
 --                n:host -> how many links of the host were put, if that is limited
 --   run    hash  fingerprint of a leased link -> rank, number of the take, place in the take, host and link
---   note   hash  host -> the note for the next owner of the bucket
+--   note   hash  host -> the note for the next owner of the bucket: see pack_note
 local HEAD, SEEN, HOST, QUEUE, RUN, NOTE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 -- A block of the queue is closed when it has this many bytes.
 local BLOCK = 4096
@@ -18,6 +19,11 @@ local BLOCK = 4096
 local function clock()
   local time = redis.call('TIME')
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- The identity of this node. After a failover the bucket is on a node with another clock.
+local function node()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
 end
 
 -- The number in a reply; 0 if the field does not exist.
@@ -34,6 +40,28 @@ end
 local function is_held(owner, epoch)
   local held = redis.call('HMGET', HEAD, 'owner', 'epoch')
   return held[1] == owner and held[2] == epoch
+end
+
+-- By how much the clocks of two nodes may differ, in milliseconds.
+local MAX_SKEW = 600000
+
+-- How long ago a time was that a node has stored. A time of another node cannot be compared exactly: the result is then
+-- too small rather than too large.
+local function since(time, by)
+  local age = clock() - time
+  if by ~= node() then age = age - MAX_SKEW end
+  return math.max(age, 0)
+end
+
+-- A note about a host as a value of the hash `note`: when and by which node it was stored, how long the host must not be
+-- asked from then on, and the text.
+local function pack_note(wait, note)
+  return string.format('%.0f:%s:%s|', clock(), node(), wait) .. note
+end
+
+local function unpack_note(value)
+  local at, by, wait, note = string.match(value, '^(%d+):(%x*):(%d+)|(.*)$')
+  return tonumber(at), by, tonumber(wait), note
 end
 
 -- The levels of a host's queue, one for each rank: { rank, first block, last block, links }.

@@ -1,5 +1,5 @@
 -- owner, epoch -> 1 | 0
 if not is_held(ARGV[1], ARGV[2]) then return 0 end
 requeue()
-redis.call('HSET', HEAD, 'owner', '', 'until', 0)
+redis.call('HSET', HEAD, 'owner', '', 'until', 0, 'asked', text(clock()), 'node', node())
 return 1

@@ -1,4 +1,4 @@
--- owner, epoch, sequence number, pages, bytes, count, fingerprint x count, { host, note } ... -> 1 | 0 and why
+-- owner, epoch, sequence number, pages, bytes, count, fingerprint x count -> 1 | 0 and why
 -- All or nothing. Repeating the last number succeeds without an effect.
 if not is_held(ARGV[1], ARGV[2]) then return { 0, 'epoch' } end
 local position = 'e' .. ARGV[2] .. ':' .. ARGV[1]
@@ -11,9 +11,6 @@ for at = 7, 6 + count do
 end
 for at = 7, 6 + count do
   redis.call('HDEL', RUN, ARGV[at])
-end
-for at = 7 + count, #ARGV, 2 do
-  redis.call('HSET', NOTE, ARGV[at], ARGV[at + 1])
 end
 -- `0 - count`, because `-count` for zero is written as -0, which HINCRBY refuses.
 redis.call('HINCRBY', HEAD, 'leased', 0 - count)

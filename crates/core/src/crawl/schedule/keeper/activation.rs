@@ -164,9 +164,9 @@ impl<F: Frontier> Keeper<F> {
             return Ok(());
         }
         let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
-        self.recall_lane(lane, &name, now)?;
+        let asked = self.recall_lane(lane, &name, now)?;
         self.bench.set_backlog(lane, &name, backlog, now);
-        self.keep_initial_delay(lane, now);
+        self.keep_initial_delay(lane, asked, now);
         Ok(())
     }
 

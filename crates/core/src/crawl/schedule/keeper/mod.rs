@@ -333,6 +333,7 @@ impl<F: Frontier> Keeper<F> {
             let previous_backoff = self.bench.backs_off_until(lane);
             self.bench.finish(&visit, now);
             self.note_backoff(lane, previous_backoff, now)?;
+            self.report_left(lane)?;
         }
         self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
         self.stop_at_max_bytes();
@@ -350,7 +351,9 @@ impl<F: Frontier> Keeper<F> {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
         };
         if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.for_keeper.slot, verdict) {
-            self.frontier.note_retried_bytes(visit.facts.bytes_wire);
+            if !matches!(visit.purpose, Purpose::Robots(_)) {
+                self.frontier.attempt_failed(&visit.link, visit.facts.bytes_wire)?;
+            }
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() && !self.leaving.contains(&lane) {
                 self.bench.retry(lane, link, purpose, now + wait, now);
@@ -614,12 +617,11 @@ impl<F: Frontier> Keeper<F> {
                 }
                 FrontierNews::TakenOver(lane) => {
                     self.leaving.remove(&lane);
-                    self.announce_lane(lane, now);
-                    if !self.bench.holds(lane) {
-                        self.activate(lane, now)?;
+                    // Activation restores the note. A lane may be active without links, for the target of a redirect.
+                    if self.bench.holds(lane) {
+                        self.restore_lane(lane, now)?;
                     }
-                    // Assume that the previous owner sent a request just now.
-                    self.bench.keep_initial_delay(lane, Duration::ZERO, now);
+                    self.announce_lane(lane, now);
                 }
                 FrontierNews::Leaving(lane) => {
                     // Lanes that left earlier and have no request in flight are not needed any more.
@@ -628,6 +630,7 @@ impl<F: Frontier> Keeper<F> {
                     for link in self.bench.withdraw(lane, now) {
                         self.frontier.give_back(reset_tries(link))?;
                     }
+                    self.report_left(lane)?;
                 }
                 FrontierNews::MaxPages => self.stop(End::MaxPages),
                 FrontierNews::MaxBytes => self.stop(End::MaxBytes),
@@ -637,6 +640,12 @@ impl<F: Frontier> Keeper<F> {
             }
         }
         Ok(())
+    }
+
+    /// Tells the frontier that a lane which another process takes over has no request in flight, if so.
+    fn report_left(&mut self, lane: LaneId) -> Result<(), StoreError> {
+        let is_idle = self.bench.lane(lane).is_none_or(|lane| lane.in_flight() == 0);
+        if is_idle && self.leaving.contains(&lane) { self.frontier.left(lane) } else { Ok(()) }
     }
 
     /// Moves links from the frontier to the lanes that need more.

@@ -4,6 +4,7 @@
 //! An unreadable note is ignored. Its robots.txt, for example, is then fetched again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Keeper;
 use crate::base::job::LaneId;
@@ -17,7 +18,7 @@ use crate::crawl::visit::Visit;
 use crate::page::robots::Robots;
 
 /// A shorter back-off is not stored.
-const MIN_NOTED_BACKOFF: std::time::Duration = std::time::Duration::from_secs(1);
+const MIN_NOTED_BACKOFF: Duration = Duration::from_secs(1);
 
 impl<F: Frontier> Keeper<F> {
     /// Restores the counts of the previous run.
@@ -54,9 +55,17 @@ impl<F: Frontier> Keeper<F> {
         self.rules.max_pages.map(|limit| limit.saturating_sub(self.pages_before))
     }
 
-    /// Restores the stored state of a lane's host.
-    pub(super) fn recall_lane(&mut self, lane: LaneId, name: &str, now: Time) -> Result<(), StoreError> {
-        let Some(note) = self.lane_note(lane)? else { return Ok(()) };
+    /// Restores the stored state of the host of an active lane.
+    pub(super) fn restore_lane(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
+        let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
+        let asked = self.recall_lane(lane, &name, now)?;
+        self.keep_initial_delay(lane, asked, now);
+        Ok(())
+    }
+
+    /// Restores the stored state of a lane's host. Returns when another process may have sent the last request to it.
+    pub(super) fn recall_lane(&mut self, lane: LaneId, name: &str, now: Time) -> Result<Option<i64>, StoreError> {
+        let Some(note) = self.lane_note(lane)? else { return Ok(None) };
         for RobotsNote { https, port, text, until } in note.robots {
             let until = carryover::robots_until(until, self.clock, now);
             if until > now {
@@ -68,7 +77,10 @@ impl<F: Frontier> Keeper<F> {
         if let Some(rest) = note.rest {
             self.bench.pause_until(lane, name, carryover::back_off_until(rest, self.clock, now));
         }
-        Ok(())
+        if note.delay_ms > 0 {
+            self.bench.obey_crawl_delay(lane, name, Duration::from_millis(note.delay_ms));
+        }
+        Ok(note.asked)
     }
 
     /// Parses a stored robots.txt. It is empty if the host has none.
@@ -92,10 +104,11 @@ impl<F: Frontier> Keeper<F> {
     }
 
     /// Applies the delay between requests across runs. The time of each host's last request is not stored, so every
-    /// lane counts the delay from the end of the previous run.
-    pub(super) fn keep_initial_delay(&mut self, lane: LaneId, now: Time) {
-        if self.previous_end > 0 {
-            self.bench.keep_initial_delay(lane, carryover::age(self.previous_end, self.clock, now), now);
+    /// lane counts the delay from the end of the previous run, or from when another process may have sent one (`asked`).
+    pub(super) fn keep_initial_delay(&mut self, lane: LaneId, asked: Option<i64>, now: Time) {
+        let previous_end = Some(self.previous_end).filter(|end| *end > 0);
+        if let Some(last) = previous_end.max(asked) {
+            self.bench.keep_initial_delay(lane, carryover::age(last, self.clock, now), now);
         }
     }
 
@@ -108,17 +121,20 @@ impl<F: Frontier> Keeper<F> {
         state: &mut RobotsState,
         (visit, bytes): (&Visit, &[u8]),
     ) -> Result<(), StoreError> {
-        let RobotsState::Rules { until, evictable_from, .. } = state else { return Ok(()) };
+        let RobotsState::Rules { rules, until, evictable_from } = state else { return Ok(()) };
+        let delay = rules.crawl_delay().unwrap_or_default().min(self.rules.max_crawl_delay);
         // An error page is not a robots.txt.
         let text = if visit.facts.outcome == Outcome::Ok { bytes } else { &[] };
         let Origin { https, port, .. } = *origin;
         let mut note = self.lane_note(lane)?.unwrap_or_default();
         let Some(text) = std::str::from_utf8(text).ok().filter(|text| text.len() <= carryover::MAX_NOTED_LENGTH) else {
             // The text is too long or not UTF-8, so the next run fetches it again. The previous text must not be used.
-            let noted = note.robots.len();
+            let before = note.clone();
             note.forget_robots(https, port);
-            return if note.robots.len() < noted { self.keep_lane_note(lane, &note) } else { Ok(()) };
+            note.delay_ms = delay.as_millis() as u64;
+            return if note == before { Ok(()) } else { self.keep_lane_note(lane, &note) };
         };
+        note.delay_ms = delay.as_millis() as u64;
         let until = carryover::unix_millis(self.clock, *until);
         note.set_robots(RobotsNote { https, port, text: text.to_owned(), until });
         self.keep_lane_note(lane, &note)?;

@@ -104,9 +104,9 @@ impl<F: Frontier> Keeper<F> {
     fn begin_first(&mut self, lane: LaneId, link: Link, now: Time) -> Result<(), StoreError> {
         let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
         if !self.bench.holds(lane) {
-            self.recall_lane(lane, &name, now)?;
+            let asked = self.recall_lane(lane, &name, now)?;
             self.bench.set_backlog(lane, &name, 0, now);
-            self.keep_initial_delay(lane, now);
+            self.keep_initial_delay(lane, asked, now);
         }
         self.bench.add_links(lane, vec![link], 0, now);
         Ok(())

@@ -218,6 +218,12 @@ impl Workbench {
         self.entry(id, name).lane.pace.back_off_until(until);
     }
 
+    /// Applies a Crawl-delay that an earlier run or another process has stored.
+    pub fn obey_crawl_delay(&mut self, id: LaneId, name: &str, delay: Duration) {
+        let delay = delay.min(self.rules.max_crawl_delay);
+        self.entry(id, name).lane.pace.obey_crawl_delay(delay);
+    }
+
     /// Until when a lane backs off.
     pub fn backs_off_until(&self, id: LaneId) -> Time {
         self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.backs_off_until())
