@@ -1,11 +1,10 @@
 //! [`Pages`]: a crawl as an ordinary iterator.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::time::Duration;
 
+use crate::block_on::block_on;
 use crate::request::IntoRequest;
-use crate::{Crawl, CrawlHandle, Error, Page, Summary};
+use crate::{Ack, Crawl, CrawlHandle, Delivery, Error, Page, Summary};
 
 /// The pages of a crawl as an ordinary iterator, for programs without async. Created by
 /// [`CrawlBuilder::start_blocking`](crate::CrawlBuilder::start_blocking).
@@ -28,30 +27,40 @@ pub struct Pages {
     crawl: Crawl,
 }
 
-/// A waker that unparks a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Calls `poll` until it is ready. The thread is parked in between.
-pub(crate) fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
 impl Pages {
     pub(crate) fn new(crawl: Crawl) -> Self {
         Self { crawl }
+    }
+
+    /// The next page with its acknowledgement, like [`Crawl::next_acked`].
+    pub fn next_acked(&mut self) -> Option<(Page, Ack)> {
+        block_on(|context| self.crawl.poll_acked(context))
+    }
+
+    /// The next pages with one acknowledgement, like [`Crawl::next_batch`].
+    ///
+    /// ```no_run
+    /// # fn save(pages: &[argiope::Page]) -> Result<(), argiope::Error> { Ok(()) }
+    /// # fn main() -> Result<(), argiope::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let mut crawl = argiope::Crawl::builder("https://example.com/").directory("pages.crawl").start_blocking()?;
+    /// while let Some((pages, ack)) = crawl.next_batch(256, Duration::from_secs(1)) {
+    ///     save(&pages)?;
+    ///     ack.done();
+    /// }
+    /// crawl.close()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next_batch(&mut self, max: usize, wait: Duration) -> Option<(Vec<Page>, Ack)> {
+        let mut batch = Ack::default();
+        block_on(|context| self.crawl.poll_batch(&mut batch, max, wait, context))
+    }
+
+    /// As [`Crawl::next_or_idle`].
+    pub fn next_or_idle(&mut self) -> Delivery {
+        block_on(|context| self.crawl.poll_or_idle(context))
     }
 
     /// Adds URLs to the crawl, like [`Crawl::feed`].

@@ -20,7 +20,7 @@ use crate::custom_frontier::CustomFrontier;
 use crate::hooks::{Filter, Hooks, OnRequest, OnResponse};
 use crate::library_messages::in_library_words;
 use crate::settings;
-use crate::sink::{self, ClosureSink, Sink, SinkError};
+use crate::sink::{self, CLOSURE_INTERVAL, ClosureSink, Sink, SinkError};
 use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Summary};
 
 /// The settings of a crawl. Created by [`Crawl::builder`].
@@ -480,7 +480,7 @@ impl CrawlBuilder {
     ///
     /// As [`CrawlBuilder::run`].
     pub fn for_each(self, each: impl FnMut(Page, &CrawlHandle) -> Result<(), SinkError>) -> Result<Summary, Error> {
-        self.run(&mut ClosureSink(each))
+        sink::run_with_interval(self.open()?, &mut ClosureSink(each), CLOSURE_INTERVAL)
     }
 
     /// As [`CrawlBuilder::run`], with a frontier of your own, which stores all known and queued URLs. Unstable: the

@@ -2,18 +2,21 @@
 //!
 //! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
 //!
-//! The end is detected exactly. A delivered page counts as unfinished work until the caller requests the next one,
-//! because the caller may still feed links found on it. The stream ends when nothing is queued, nothing is in flight,
-//! and the caller has processed all delivered pages.
+//! The end is detected exactly. A delivered page counts as unfinished work until the caller has processed it, because the
+//! caller may still feed links found on it: until the caller requests the next page ([`Crawl::next`]), or acknowledges
+//! the page ([`Crawl::next_acked`]). The stream ends when nothing is queued, nothing is in flight, and the caller has
+//! processed all delivered pages.
 //!
-//! The count of processed pages also makes delivery reliable: a crawl directory stores how many pages the caller has
-//! processed, and the next run fetches and delivers the others again.
+//! Pages are numbered in the order of delivery. The numbers of processed pages also make delivery reliable: a crawl
+//! directory stores which pages the caller has processed, and the next run fetches and delivers the others again.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use argiope_core::Time;
 use argiope_core::crawl::rules::{Config, Rules};
@@ -28,6 +31,7 @@ use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
 use argiope_runtime::{Error, run_lines};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::ack::{Ack, Deliveries, add_number};
 use crate::handle::CrawlHandle;
 use crate::library_messages::in_library_words;
 use crate::page::Page;
@@ -45,8 +49,9 @@ const REPORT_INTERVAL: u64 = 16;
 /// Dropping it stops the crawl at once; [`Crawl::close`] ends it gracefully.
 ///
 /// In a [crawl directory](CrawlBuilder::directory), each page is delivered at least once: pages that were not processed
-/// are fetched and delivered again by the next run, even after a crash. A page counts as processed when the next one
-/// is requested, or the crawl is closed.
+/// are fetched and delivered again by the next run, even after a crash. A page from [`Crawl::next`] counts as processed
+/// when the next one is requested, or the crawl is closed. A page from [`Crawl::next_acked`] or [`Crawl::next_batch`]
+/// counts as processed when it is acknowledged.
 ///
 /// ```
 /// # async fn run() -> Result<(), argiope::Error> {
@@ -64,14 +69,46 @@ pub struct Crawl {
     /// `None` once the crawl is closed or abandoned.
     keeper: Option<KeeperHandle>,
     handle: CrawlHandle,
-    /// Pages that the caller has taken.
+    deliveries: Arc<Deliveries>,
+    /// How many pages were received from the keeper.
     taken: u64,
-    /// Pages that the caller has processed: all pages that were taken before the latest request for a page.
-    processed: u64,
-    /// The number of processed pages that was last reported to the keeper.
-    reported: u64,
+    /// The page that [`Crawl::next`] has returned. It is processed when the next one is requested.
+    held: Option<u64>,
+    /// Processed pages that the keeper does not know about.
+    unreported: Vec<Range<u64>>,
+    /// How many pages these are.
+    unreported_count: u64,
+    /// Whether the keeper knows that the caller reads pages.
+    has_reported: bool,
+    /// The value of `taken` with which the keeper knows that the caller waits for a page.
+    waits_after: Option<u64>,
+    /// What the keeper was asked for last.
+    asked: Asked,
     /// Whether the frontier is a custom one. If it panics, the panic continues in the caller.
     has_custom_frontier: bool,
+}
+
+/// What the keeper was asked for. Only the answer to the latest question counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Nothing,
+    /// A signal when the time is over in which a batch is collected.
+    BatchTime,
+    /// A signal when no work is left but pages that are not acknowledged.
+    Idle,
+}
+
+/// The result of [`Crawl::next_or_idle`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Delivery {
+    /// A page, and its acknowledgement.
+    Page(Page, Ack),
+    /// No work is left, but pages that are not acknowledged. The crawl continues if requests are added, or if an
+    /// acknowledgement is dropped.
+    Idle,
+    /// The crawl is over.
+    End,
 }
 
 impl fmt::Debug for Crawl {
@@ -106,24 +143,74 @@ impl Crawl {
         let (sender, visits) = mpsc::channel(MAX_UNREAD);
         let max_redirects = rules.max_redirects;
         let keeper = begin(rules, PageSender(sender)).map_err(in_library_words)?;
-        let handle = CrawlHandle::new(keeper.inbox.clone(), max_redirects);
+        let deliveries = Deliveries::new(keeper.inbox.clone());
+        let handle = CrawlHandle::new(Arc::clone(&deliveries), max_redirects);
         Ok(Self {
             visits,
             keeper: Some(keeper),
             handle,
+            deliveries,
             taken: 0,
-            processed: 0,
-            reported: 0,
+            held: None,
+            unreported: Vec::new(),
+            unreported_count: 0,
+            has_reported: false,
+            waits_after: None,
+            asked: Asked::Nothing,
             has_custom_frontier: false,
         })
     }
 
     // anchor: crawl-next
-    /// The next page; `None` when the crawl is over.
+    /// The next page; `None` when the crawl is over. The page that the last call returned counts as processed.
     pub async fn next(&mut self) -> Option<Page> {
         std::future::poll_fn(|cx| self.poll_page(cx)).await
     }
     // end: crawl-next
+
+    /// The next page, with its acknowledgement; `None` when the crawl is over. The page counts as processed when
+    /// [`Ack::done`] is called. Several pages may be open at once, so that tasks can process them in parallel.
+    ///
+    /// If the future is dropped, no page is lost.
+    ///
+    /// ```
+    /// # async fn save(page: &argiope::Page) {}
+    /// # async fn run(root: &str) -> Result<(), argiope::Error> {
+    /// let mut crawl = argiope::Crawl::builder(root).directory("pages.crawl").start().await?;
+    /// while let Some((page, ack)) = crawl.next_acked().await {
+    ///     tokio::spawn(async move {
+    ///         save(&page).await;
+    ///         ack.done();
+    ///     });
+    /// }
+    /// crawl.close().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next_acked(&mut self) -> Option<(Page, Ack)> {
+        std::future::poll_fn(|cx| self.poll_acked(cx)).await
+    }
+
+    /// The next pages, at most `max`, with one acknowledgement for all of them; `None` when the crawl is over. Waits for
+    /// the first page, and then for at most `wait` for more of them. It does not wait for pages that can only come when
+    /// pages are acknowledged.
+    ///
+    /// If the future is dropped, no page is lost.
+    pub async fn next_batch(&mut self, max: usize, wait: Duration) -> Option<(Vec<Page>, Ack)> {
+        let mut batch = Ack::default();
+        std::future::poll_fn(|cx| self.poll_batch(&mut batch, max, wait, cx)).await
+    }
+
+    /// As [`Crawl::next_acked`], but also returns when no work is left except pages that are not acknowledged. So
+    /// several tasks that read one crawl can end while another one still processes a page.
+    pub async fn next_or_idle(&mut self) -> Delivery {
+        std::future::poll_fn(|cx| self.poll_or_idle(cx)).await
+    }
+
+    /// The pages with their acknowledgements as a stream, for adapters such as `for_each_concurrent`.
+    pub fn acked(&mut self) -> AckedPages<'_> {
+        AckedPages { crawl: self }
+    }
 
     /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`](crate::Request)s. Like roots, they are fetched
     /// even if they are out of scope. Known URLs are not fetched again.
@@ -149,9 +236,9 @@ impl Crawl {
     // anchor: crawl-close
     /// Ends the crawl gracefully: stops it, lets fetches in flight end, and returns the summary.
     ///
-    /// All pages that were taken count as processed. [`Summary::unread`] is the number of those that were not taken.
-    /// The next run in the same crawl directory fetches and delivers them again; without a directory they are dropped.
-    /// To get them from this run, call [`Crawl::stop`] and read until `None` first.
+    /// All pages that [`Crawl::next`] has returned count as processed. [`Summary::unread`] is the number of pages that were
+    /// not taken or not acknowledged. The next run in the same crawl directory fetches and delivers them again; without a
+    /// directory they are dropped. To get them from this run, call [`Crawl::stop`] and read until `None` first.
     ///
     /// # Errors
     ///
@@ -173,7 +260,8 @@ impl Crawl {
 
     /// Stops the crawl, and takes no more pages.
     fn detach(&mut self) -> Result<KeeperHandle, Error> {
-        self.handle.send(KeeperMessage::Processed(self.taken));
+        self.process_held();
+        self.report_processed();
         self.stop();
         self.handle.send(KeeperMessage::Detach);
         self.drop_unread();
@@ -185,6 +273,7 @@ impl Crawl {
     fn drop_unread(&mut self) {
         self.visits.close();
         while self.visits.try_recv().is_ok() {}
+        self.deliveries.clear();
     }
 
     /// Like [`Crawl::close`], on this thread. A panic of a custom frontier continues in the caller.
@@ -207,30 +296,144 @@ impl Crawl {
         }
     }
 
-    /// Polls for the next page. All pages that were taken before count as processed.
+    /// Polls for the next page. The page that was taken before counts as processed.
     pub(crate) fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Page>> {
-        self.processed = self.taken;
-        let polled = self.visits.poll_recv(cx);
-        match &polled {
-            Poll::Ready(Some(_)) => {
-                self.taken += 1;
-                if self.processed - self.reported >= REPORT_INTERVAL {
-                    self.report_processed();
+        self.process_held();
+        self.poll_delivery(cx).map(|delivered| {
+            let (number, page) = delivered?;
+            self.held = Some(number);
+            Some(page)
+        })
+    }
+
+    /// Polls for the next page and its acknowledgement.
+    pub(crate) fn poll_acked(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Page, Ack)>> {
+        self.poll_numbered(cx).map(|delivered| {
+            let (number, page) = delivered?;
+            Some((page.clone(), Ack::of(number, page, &self.deliveries)))
+        })
+    }
+
+    /// Polls until `batch` has `max` pages, or no more pages come within `wait`.
+    pub(crate) fn poll_batch(
+        &mut self,
+        batch: &mut Ack,
+        max: usize,
+        wait: Duration,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<(Vec<Page>, Ack)>> {
+        while batch.pages().len() < max.max(1) {
+            match self.poll_acked(cx) {
+                Poll::Ready(Some((_, ack))) => batch.merge(ack),
+                Poll::Ready(None) => break,
+                Poll::Pending if batch.pages().len() == 0 => {
+                    self.asked = Asked::Nothing;
+                    return Poll::Pending;
+                }
+                Poll::Pending if wait.is_zero() || self.is_answered(Asked::BatchTime) => break,
+                Poll::Pending if self.asked == Asked::BatchTime => return Poll::Pending,
+                Poll::Pending => {
+                    self.asked = Asked::BatchTime;
+                    self.deliveries.ask_alarm(wait);
+                    return Poll::Pending;
                 }
             }
-            // The caller has processed all delivered pages, so the keeper may end the crawl if no work is left. A crawl
-            // without pages also needs this report.
-            Poll::Pending if self.reported != self.processed || self.processed == 0 => self.report_processed(),
-            Poll::Ready(None) => self.handle.set_over(),
-            Poll::Pending => {}
         }
-        polled.map(|visit| visit.map(Page::new))
+        self.asked = Asked::Nothing;
+        let pages: Vec<Page> = batch.pages().cloned().collect();
+        Poll::Ready((!pages.is_empty()).then(|| (pages, std::mem::take(batch))))
+    }
+
+    /// Polls for the next page, or for the state in which no work is left but pages that are not acknowledged.
+    pub(crate) fn poll_or_idle(&mut self, cx: &mut Context<'_>) -> Poll<Delivery> {
+        match self.poll_acked(cx) {
+            Poll::Ready(Some((page, ack))) => Poll::Ready(Delivery::Page(page, ack)),
+            Poll::Ready(None) => Poll::Ready(Delivery::End),
+            Poll::Pending if self.is_answered(Asked::Idle) => {
+                self.asked = Asked::Nothing;
+                Poll::Ready(Delivery::Idle)
+            }
+            Poll::Pending => {
+                if self.asked != Asked::Idle {
+                    self.asked = Asked::Idle;
+                    self.deliveries.ask_idle();
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Whether the keeper has answered this question, and all pages that were delivered before are taken.
+    fn is_answered(&self, question: Asked) -> bool {
+        self.asked == question && self.deliveries.answered().is_some_and(|delivered| delivered <= self.taken)
+    }
+
+    /// Polls for the next page and its number, which the caller passes to [`Crawl::process`].
+    pub(crate) fn poll_numbered(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Page)>> {
+        self.process_held();
+        self.poll_delivery(cx)
+    }
+
+    /// The pages with these numbers are processed.
+    pub(crate) fn process(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            add_number(&mut self.unreported, number);
+            self.unreported_count += 1;
+        }
+        if self.unreported_count > 0 {
+            self.report_processed();
+        }
+    }
+
+    /// Polls for the next page and its number.
+    fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Page)>> {
+        if let Poll::Ready(returned) = self.deliveries.poll_returned(cx) {
+            if self.waits_after.take().is_some() {
+                // The caller has a page again, so virtual time stands still.
+                self.handle.send(KeeperMessage::Waiting(u64::MAX));
+            }
+            return Poll::Ready(Some(returned));
+        }
+        match self.visits.poll_recv(cx) {
+            Poll::Ready(Some(visit)) => {
+                let number = self.taken;
+                self.taken += 1;
+                if self.unreported_count >= REPORT_INTERVAL {
+                    self.report_processed();
+                }
+                Poll::Ready(Some((number, Page::new(visit))))
+            }
+            Poll::Ready(None) => {
+                self.handle.set_over();
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                // The caller has processed all pages from `next`, so the keeper may end the crawl if no work is left. A
+                // crawl without pages also needs this report.
+                if self.unreported_count > 0 || !self.has_reported {
+                    self.report_processed();
+                }
+                if self.waits_after != Some(self.taken) {
+                    self.waits_after = Some(self.taken);
+                    self.handle.send(KeeperMessage::Waiting(self.taken));
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The page that [`Crawl::next`] has returned is processed.
+    fn process_held(&mut self) {
+        if let Some(number) = self.held.take() {
+            add_number(&mut self.unreported, number);
+            self.unreported_count += 1;
+        }
     }
 
     /// Reports the caller's progress to the keeper.
     fn report_processed(&mut self) {
-        self.reported = self.processed;
-        self.handle.send(KeeperMessage::Processed(self.processed));
+        (self.has_reported, self.unreported_count) = (true, 0);
+        self.handle.send(KeeperMessage::Processed(std::mem::take(&mut self.unreported), None));
     }
 
     /// Ends the crawl at once.
@@ -245,6 +448,20 @@ impl futures_core::Stream for Crawl {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.poll_page(cx)
+    }
+}
+
+/// The pages of a crawl with their acknowledgements, as a stream. Created by [`Crawl::acked`].
+#[derive(Debug)]
+pub struct AckedPages<'a> {
+    crawl: &'a mut Crawl,
+}
+
+impl futures_core::Stream for AckedPages<'_> {
+    type Item = (Page, Ack);
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.crawl.poll_acked(cx)
     }
 }
 

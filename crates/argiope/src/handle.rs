@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_runtime::keeper_thread::KeeperMessage;
 
+use crate::ack::Deliveries;
 use crate::request::IntoRequest;
 use crate::{Error, Request};
 
@@ -39,7 +39,7 @@ use crate::{Error, Request};
 /// ```
 #[derive(Clone)]
 pub struct CrawlHandle {
-    inbox: Sender<KeeperMessage>,
+    deliveries: Arc<Deliveries>,
     max_redirects: u8,
     /// Whether the reader has received the end of the stream.
     is_over: Arc<AtomicBool>,
@@ -52,8 +52,8 @@ impl fmt::Debug for CrawlHandle {
 }
 
 impl CrawlHandle {
-    pub(crate) fn new(inbox: Sender<KeeperMessage>, max_redirects: u8) -> Self {
-        Self { inbox, max_redirects, is_over: Arc::default() }
+    pub(crate) fn new(deliveries: Arc<Deliveries>, max_redirects: u8) -> Self {
+        Self { deliveries, max_redirects, is_over: Arc::default() }
     }
 
     /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`]s. Like roots, they are fetched even if they
@@ -73,6 +73,7 @@ impl CrawlHandle {
         if self.is_over.load(Ordering::Acquire) || !self.send(KeeperMessage::Feed(links)) {
             return Err(Error::input("the crawl has ended: start another one for these requests"));
         }
+        self.deliveries.ask_idle_again();
         Ok(())
     }
 
@@ -89,7 +90,7 @@ impl CrawlHandle {
         if self.is_over.load(Ordering::Acquire) || !self.send(KeeperMessage::Hold) {
             return Err(Error::input("the crawl has ended: it cannot be held open"));
         }
-        Ok(CrawlHold { inbox: self.inbox.clone() })
+        Ok(CrawlHold { deliveries: Arc::clone(&self.deliveries) })
     }
 
     /// Stops the crawl gracefully: fetches in flight are still delivered, then the stream ends.
@@ -103,14 +104,14 @@ impl CrawlHandle {
 
     /// Sends a message to the keeper; returns false if the keeper has ended.
     pub(crate) fn send(&self, message: KeeperMessage) -> bool {
-        self.inbox.send(message).is_ok()
+        self.deliveries.send(message)
     }
 }
 
 /// Keeps a crawl open while it exists. Created by [`CrawlHandle::hold`].
 #[must_use = "the crawl is held open only while this exists"]
 pub struct CrawlHold {
-    inbox: Sender<KeeperMessage>,
+    deliveries: Arc<Deliveries>,
 }
 
 impl fmt::Debug for CrawlHold {
@@ -122,6 +123,6 @@ impl fmt::Debug for CrawlHold {
 impl Drop for CrawlHold {
     fn drop(&mut self) {
         // Sending fails if the crawl has ended. Then there is nothing to release.
-        let _ = self.inbox.send(KeeperMessage::Release);
+        self.deliveries.send(KeeperMessage::Release);
     }
 }

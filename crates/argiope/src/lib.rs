@@ -23,6 +23,7 @@
 //! | send forms, headers and priorities, log in | [`Request::form`], [`Request::from_form`], [`Request::header`] |
 //! | inspect or change requests and responses | [`CrawlBuilder::on_request`], [`CrawlBuilder::on_response`] |
 //! | write without async | [`CrawlBuilder::start_blocking`] |
+//! | process pages in batches or in parallel, and lose none | [`Crawl::next_batch`], [`Crawl::next_acked`], [`Ack`] |
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
 //! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
@@ -30,6 +31,8 @@
 
 #![deny(missing_docs)]
 
+mod ack;
+mod block_on;
 mod blocking;
 mod builder;
 mod crawl;
@@ -43,6 +46,7 @@ mod request;
 mod settings;
 mod sink;
 
+pub use ack::Ack;
 pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
 pub use argiope_core::base::custom_request::{CustomRequest, Method};
 pub use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
@@ -60,7 +64,7 @@ pub use argiope_runtime::keeper_thread::MemoryFrontier;
 pub use argiope_runtime::keeper_thread::Summary;
 pub use blocking::Pages;
 pub use builder::{CrawlBuilder, Seed};
-pub use crawl::Crawl;
+pub use crawl::{AckedPages, Crawl, Delivery};
 pub use handle::{CrawlHandle, CrawlHold};
 pub use page::Page;
 pub use request::{IntoRequest, Request};

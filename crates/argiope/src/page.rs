@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError, Selector};
 use argiope_core::base::custom_request::Method;
@@ -19,7 +19,7 @@ use crate::library_messages::failure_message;
 /// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///
 /// The body is kept for HTML by default, see [`CrawlBuilder::bodies`](crate::CrawlBuilder::bodies). It is parsed on
-/// first use. [`Page::facts`] and [`Page::findings`] have everything that has no method of its own, such as timings.
+/// first use. A clone is cheap: it shares everything with the page. [`Page::facts`] and [`Page::findings`] have everything that has no method of its own, such as timings.
 ///
 /// ```
 /// # async fn run(root: &str) -> Result<(), argiope::Error> {
@@ -31,8 +31,13 @@ use crate::library_messages::failure_message;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Page {
+    parts: Arc<PageParts>,
+}
+
+#[derive(Debug)]
+struct PageParts {
     visit: Box<Visit>,
     /// The body; empty if it was not kept.
     bytes: Vec<u8>,
@@ -50,22 +55,22 @@ impl Page {
         if let Some(failure) = &mut visit.facts.error {
             failure.message = failure_message(failure).into();
         }
-        Self { visit, bytes, headers, document: OnceLock::new() }
+        Self { parts: Arc::new(PageParts { visit, bytes, headers, document: OnceLock::new() }) }
     }
 
     /// The URL.
     pub fn url(&self) -> &Url {
-        &self.visit.link.url
+        &self.parts.visit.link.url
     }
 
     /// The status code; `None` if there was no response.
     pub fn status(&self) -> Option<u16> {
-        self.visit.facts.status
+        self.parts.visit.facts.status
     }
 
     /// The final state of the URL.
     pub fn outcome(&self) -> Outcome {
-        self.visit.facts.outcome
+        self.parts.visit.facts.outcome
     }
 
     /// Whether the page was fetched with a 2xx status.
@@ -75,72 +80,72 @@ impl Page {
 
     /// Why there was no usable response, or why it is incomplete.
     pub fn error(&self) -> Option<&Failure> {
-        self.visit.facts.error.as_ref()
+        self.parts.visit.facts.error.as_ref()
     }
 
     /// The target, if the response is a redirect. The target is a page of its own.
     pub fn redirect(&self) -> Option<&Url> {
-        self.visit.facts.redirect.as_ref()
+        self.parts.visit.facts.redirect.as_ref()
     }
 
     /// Why the body is incomplete; `None` if it is complete.
     pub fn truncated(&self) -> Option<Truncated> {
-        self.visit.facts.truncated
+        self.parts.visit.facts.truncated
     }
 
     /// The media type without parameters, such as `text/html`.
     pub fn content_type(&self) -> Option<&str> {
-        self.visit.findings.content_type.as_deref()
+        self.parts.visit.findings.content_type.as_deref()
     }
 
     /// The IP address that answered.
     pub fn ip(&self) -> Option<IpAddr> {
-        self.visit.facts.ip
+        self.parts.visit.facts.ip
     }
 
     /// The title, with white space collapsed.
     pub fn title(&self) -> Option<&str> {
-        self.visit.findings.title.as_deref()
+        self.parts.visit.findings.title.as_deref()
     }
 
     /// The number of links from a root to this page.
     pub fn depth(&self) -> u32 {
-        self.visit.link.depth
+        self.parts.visit.link.depth
     }
 
     /// The page on which the link to this one was found.
     pub fn referrer(&self) -> Option<&Url> {
-        self.visit.link.via.as_ref()
+        self.parts.visit.link.via.as_ref()
     }
 
     /// The method of the request.
     pub fn method(&self) -> Method {
-        self.visit.link.request.as_ref().map_or(Method::Get, |request| request.method)
+        self.parts.visit.link.request.as_ref().map_or(Method::Get, |request| request.method)
     }
 
     /// The value that was set with [`Request::user_data`](crate::Request::user_data); null if none was set.
     pub fn user_data(&self) -> &Value {
-        self.visit.link.request.as_ref().map_or(&Value::Null, |request| &request.data)
+        self.parts.visit.link.request.as_ref().map_or(&Value::Null, |request| &request.data)
     }
 
     /// The first value of a response header. The case of `name` does not matter.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+        self.parts.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 
     /// All response headers, in order.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.headers.iter().map(|(name, value)| (&**name, &**value))
+        self.parts.headers.iter().map(|(name, value)| (&**name, &**value))
     }
 
     /// The body, with content codings decoded. Empty if it was not kept.
     pub fn body(&self) -> &[u8] {
-        &self.bytes
+        &self.parts.bytes
     }
 
-    /// Takes the body.
+    /// Takes the body. It is copied if the page has clones.
     pub fn into_body(self) -> Vec<u8> {
-        self.bytes
+        Arc::try_unwrap(self.parts).map_or_else(|parts| parts.bytes.clone(), |parts| parts.bytes)
     }
 
     /// The body as JSON. Bodies of JSON are kept with [`DeliveredBodies::Text`](crate::DeliveredBodies::Text) or `All`.
@@ -158,24 +163,25 @@ impl Page {
     /// was not kept.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let url = self.url();
-        if self.bytes.is_empty() && self.visit.facts.bytes_body > 0 {
+        if self.parts.bytes.is_empty() && self.parts.visit.facts.bytes_body > 0 {
             let advice = "set `bodies(DeliveredBodies::Text)` or `All`";
             return Err(Error::input(format!("{url}: the body was not kept; {advice}")));
         }
         // Without the byte order mark.
-        let text = self.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.bytes);
+        let text = self.parts.bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&self.parts.bytes);
         serde_json::from_slice(text).map_err(|error| Error::input_from(format!("{url}: JSON: {error}"), error))
     }
 
     /// The body as text, in the declared or detected charset.
     pub fn html(&self) -> Cow<'_, str> {
-        decode(&self.bytes, self.visit.findings.charset)
+        decode(&self.parts.bytes, self.parts.visit.findings.charset)
     }
 
     /// The parsed page. Parsing happens once.
     pub fn document(&self) -> &Document {
-        self.document
-            .get_or_init(|| Document::parse(self.html()).with_charset(self.visit.findings.charset).with_url(self.url()))
+        self.parts.document.get_or_init(|| {
+            Document::parse(self.html()).with_charset(self.parts.visit.findings.charset).with_url(self.url())
+        })
     }
 
     /// All elements that a CSS selector matches.
@@ -218,7 +224,7 @@ impl Page {
 
     /// Extracts fields from the page by rules.
     pub fn extract(&self, rules: &Extraction) -> Map<String, Value> {
-        let budget = PageBudget::for_page(self.bytes.len());
+        let budget = PageBudget::for_page(self.parts.bytes.len());
         rules.apply(self.document(), self.url().as_str(), &budget, &mut rules.tally()).data
     }
 
@@ -234,17 +240,17 @@ impl Page {
 
     /// The link that led here, with the request.
     pub fn link(&self) -> &Link {
-        &self.visit.link
+        &self.parts.visit.link
     }
 
     /// Everything that is known about the exchange: times, sizes, protocol.
     pub fn facts(&self) -> &Facts {
-        &self.visit.facts
+        &self.parts.visit.facts
     }
 
     /// Everything that was found in the page while it was read: charset, canonical URL, robots directives, numbers of
     /// links.
     pub fn findings(&self) -> &PageFindings {
-        &self.visit.findings
+        &self.parts.visit.findings
     }
 }

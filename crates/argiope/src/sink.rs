@@ -2,8 +2,13 @@
 
 use std::task::Poll;
 
-use crate::blocking::block_on;
+use crate::block_on::block_on;
 use crate::{Crawl, CrawlHandle, Error, Page, Summary};
+
+/// A sink is flushed after this many pages, even if the crawl does not wait.
+const FLUSH_INTERVAL: usize = 256;
+/// The same for a closure, which has no buffer to write.
+pub(crate) const CLOSURE_INTERVAL: usize = 16;
 
 /// Any error of a [`Sink`]. The operator `?` converts all error types to it.
 pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
@@ -39,14 +44,17 @@ pub trait Sink {
     ///
     /// # Errors
     ///
-    /// The page cannot be processed. This ends the crawl; the next run in the same directory delivers the page again.
+    /// The page cannot be processed. This ends the crawl, after `flush` was called for the pages before it. The next run
+    /// in the same directory delivers the page again.
     fn page(&mut self, page: Page, crawl: &CrawlHandle) -> Result<(), SinkError>;
 
-    /// Called before the crawl waits for the next page, and at the end, so that buffered data can be written.
+    /// Called before the crawl waits for the next page, after 256 pages at the latest, and at the end, so that buffered
+    /// data can be written. When it returns, all pages so far count as processed.
     ///
     /// # Errors
     ///
-    /// The data cannot be written. This ends the crawl.
+    /// The data cannot be written. This ends the crawl. The next run in the same directory delivers all pages again that
+    /// were passed to the sink since `flush` last succeeded.
     fn flush(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
@@ -61,37 +69,60 @@ impl<F: FnMut(Page, &CrawlHandle) -> Result<(), SinkError>> Sink for ClosureSink
     }
 }
 
-/// Passes all pages of a crawl to a sink.
-pub(crate) fn run(mut crawl: Crawl, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error> {
-    let handle = crawl.handle();
-    let failed = loop {
-        // The result of `flush`, which is called once before this thread waits for the next page.
-        let mut flushed = None;
-        let next = block_on(|context| match crawl.poll_page(context) {
-            Poll::Pending if flushed.is_none() => match flushed.insert(sink.flush()) {
-                Ok(()) => Poll::Pending,
-                Err(_) => Poll::Ready(None),
-            },
-            polled => polled,
-        });
-        if let Some(Err(error)) = flushed {
-            break Some(Error::sink("to flush", error));
-        }
-        let Some(page) = next else { break None };
-        let url = page.url().clone();
-        if let Err(error) = sink.page(page, &handle) {
-            break Some(Error::sink(&format!("at {url}"), error));
-        }
-    };
-    match failed {
-        Some(error) => {
+/// Passes all pages of a crawl to a sink, which is flushed after [`FLUSH_INTERVAL`] pages.
+pub(crate) fn run(crawl: Crawl, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error> {
+    run_with_interval(crawl, sink, FLUSH_INTERVAL)
+}
+
+/// Passes all pages of a crawl to a sink, which is flushed after `interval` pages.
+pub(crate) fn run_with_interval(
+    mut crawl: Crawl,
+    sink: &mut (impl Sink + ?Sized),
+    interval: usize,
+) -> Result<Summary, Error> {
+    match pass_pages(&mut crawl, sink, interval) {
+        Ok(()) => crawl.close_blocking(),
+        Err(error) => {
+            // The next run delivers the pages that are not processed.
             crawl.abandon();
             Err(error)
         }
-        None => {
-            let flushed = sink.flush().map_err(|error| Error::sink("to flush", error));
-            let summary = crawl.close_blocking()?;
-            flushed.map(|()| summary)
+    }
+}
+
+fn pass_pages(crawl: &mut Crawl, sink: &mut (impl Sink + ?Sized), interval: usize) -> Result<(), Error> {
+    let handle = crawl.handle();
+    // The pages that the sink has not written.
+    let mut unwritten = Vec::new();
+    loop {
+        // The result of `flush`, which is called once before this thread waits for the next page.
+        let mut flushed = None;
+        let next = block_on(|context| match crawl.poll_numbered(context) {
+            Poll::Pending if flushed.is_none() => {
+                let result = flushed.insert(write(crawl, sink, &mut unwritten));
+                if result.is_ok() { crawl.poll_numbered(context) } else { Poll::Ready(None) }
+            }
+            polled => polled,
+        });
+        flushed.unwrap_or(Ok(()))?;
+        let Some((number, page)) = next else { break };
+        let url = page.url().clone();
+        if let Err(error) = sink.page(page, &handle) {
+            // The pages before count as processed if they can be written.
+            let _ = write(crawl, sink, &mut unwritten);
+            return Err(Error::sink(&format!("at {url}"), error));
+        }
+        unwritten.push(number);
+        if unwritten.len() >= interval {
+            write(crawl, sink, &mut unwritten)?;
         }
     }
+    write(crawl, sink, &mut unwritten)
+}
+
+/// Flushes the sink. The pages that it has written are processed.
+fn write(crawl: &mut Crawl, sink: &mut (impl Sink + ?Sized), unwritten: &mut Vec<u64>) -> Result<(), Error> {
+    sink.flush().map_err(|error| Error::sink("to flush", error))?;
+    crawl.process(unwritten.drain(..));
+    Ok(())
 }

@@ -168,6 +168,19 @@ fn stop_and_resume_fetches_everything_once() {
 }
 
 #[test]
+fn batches_writes_every_title_once_in_two_runs() {
+    let (_web, root) = start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for _ in 0..2 {
+        run("batches", &[&root, &path("shop.crawl"), &path("titles.tsv")]);
+    }
+    let table = std::fs::read_to_string(path("titles.tsv")).expect("the table");
+    assert_eq!(table.lines().count(), 3 + PRODUCTS + 2, "{table}");
+    assert!(table.contains("/guide\tHow to hang a web - Practice shop\n"), "{table}");
+}
+
+#[test]
 fn fed_urls_are_one_level_deeper_than_their_page() {
     let (_web, root) = start();
     let printed = run("feed", &[&root]);

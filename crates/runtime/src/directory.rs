@@ -191,13 +191,12 @@ impl Directory {
     /// many. They do not count twice towards the limit on pages.
     pub fn requeue_unread(&mut self) -> Result<u64, StoreError> {
         let progress = self.progress()?;
-        // `fetched` of these pages count towards the limit on pages.
-        let UnreadPages { pages, fetched } = progress.unread;
-        if pages == 0 {
+        if progress.unread.pages == 0 {
             return Ok(0);
         }
-        let count = self.frontier.requeue_last_pages(usize::try_from(pages).unwrap_or(usize::MAX))?;
-        let pages = progress.pages.saturating_sub(fetched);
+        let count = self.frontier.requeue_last_pages(&progress.unread.distances())?;
+        // `fetched` of these pages count towards the limit on pages.
+        let pages = progress.pages.saturating_sub(progress.unread.fetched);
         let progress = Progress { pages, unread: UnreadPages::default(), ..progress };
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
         Ok(count)

@@ -1,6 +1,8 @@
 //! [`KeeperMessage`]: the messages to the keeper, and how they are processed.
 
+use std::ops::Range;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use argiope_core::base::job::SentRequest;
 use argiope_core::crawl::control::{Control, ControlVerdict};
@@ -18,6 +20,10 @@ use crate::writer_thread::{CommitBatch, CommitFrontier};
 /// The average length of a link, in bytes.
 const LINK_BYTES: usize = 128;
 
+/// Called when what the reader waits for has happened, with the number of pages that are delivered; dropped if the crawl
+/// ends before.
+pub type Signal = Box<dyn FnOnce(u64) + Send>;
+
 /// The messages to the keeper.
 pub enum KeeperMessage {
     Visits(Vec<Box<Visit>>),
@@ -28,8 +34,15 @@ pub enum KeeperMessage {
     Feed(Vec<Link>),
     /// Fetch this robots.txt, but no pages of its host.
     Robots(Url),
-    /// The user of the library has processed this many pages since the start.
-    Processed(u64),
+    /// The user of the library has processed these pages, which are numbered in the order of delivery from 0. The signal
+    /// is given when this is durable.
+    Processed(Vec<Range<u64>>, Option<Signal>),
+    /// Give this signal when no work is left but pages that the user of the library has not processed.
+    SignalIdle(Signal),
+    /// The user of the library waits for a page, after it has taken this number of pages.
+    Waiting(u64),
+    /// Give this signal after this time, or as for [`KeeperMessage::SignalIdle`] before.
+    Alarm(Duration, Signal),
     /// Keeps the crawl open for more links, until every `Hold` is followed by a [`KeeperMessage::Release`].
     Hold,
     Release,
@@ -68,34 +81,28 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
             KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
-            KeeperMessage::Processed(count) => {
-                // Update `delivered` first: it must include the visits that are already settled.
-                self.collect_settled(now)?;
-                let left = usize::try_from(self.delivered.saturating_sub(count)).unwrap_or(usize::MAX);
-                if left < self.unread.len() {
-                    self.unread.drain(..self.unread.len() - left);
-                    if self.commits.has_crawl_directory() {
-                        // The next commit says that these pages were processed.
-                        self.commits.request_commit(now);
-                    }
-                }
-                self.update_open();
-            }
+            KeeperMessage::Processed(pages, receipt) => self.pages_processed(&pages, receipt, now)?,
+            KeeperMessage::SignalIdle(signal) => self.signal_idle(signal),
+            KeeperMessage::Waiting(taken) => self.reader.waits_after = Some(taken),
+            KeeperMessage::Alarm(after, signal) => self.set_alarm(after, signal),
             KeeperMessage::Hold => {
-                self.holds += 1;
+                self.reader.holds += 1;
                 self.update_open();
             }
             KeeperMessage::Release => {
-                self.holds = self.holds.saturating_sub(1);
+                self.reader.holds = self.reader.holds.saturating_sub(1);
                 // Settled pages that were not collected yet keep the crawl open too.
                 self.collect_settled(now)?;
                 self.update_open();
             }
             KeeperMessage::Detach => {
-                self.is_reader_gone = true;
+                self.reader.is_gone = true;
                 self.update_open();
             }
-            KeeperMessage::Durable(batch) => self.commits.mark_durable(&batch, self.keeper.frontier_mut())?,
+            KeeperMessage::Durable(batch) => {
+                self.commits.mark_durable(&batch, self.keeper.frontier_mut())?;
+                self.give_receipts();
+            }
             KeeperMessage::Fault(fault) => return Err(fault),
             KeeperMessage::Stop(end) => {
                 self.keeper.stop(end);
@@ -121,7 +128,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 let _ = answer.send(verdict.into_result());
             }
             KeeperMessage::EndNow => {
-                self.is_reader_gone = true;
+                self.reader.is_gone = true;
                 return Ok(true);
             }
             KeeperMessage::Wake => {}

@@ -12,7 +12,6 @@ mod run;
 mod tests;
 mod unread;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -32,7 +31,8 @@ use argiope_engine::{Resolver, VisitSender};
 pub use argiope_store::MemoryFrontier;
 
 use self::crawl_clock::CrawlClock;
-pub use self::messages::KeeperMessage;
+pub use self::messages::{KeeperMessage, Signal};
+use self::unread::LibraryReader;
 use crate::disk_limit::DiskLimit;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
@@ -139,18 +139,9 @@ struct KeeperLoop<F> {
     rules: Arc<Rules>,
     /// When the drain time ends; [`Time::NEVER`] before [`KeeperMessage::Stop`].
     drain_until: Time,
-    /// How many pages were passed to the consumer, or are about to be.
-    delivered: u64,
     /// Whether a user of the library reads the pages and may add links.
     accepts_links: bool,
-    /// One entry for each page that the reader has not processed, in order: whether the page counts for `--max-pages`
-    /// (`Visit::is_fetched_page`).
-    unread: VecDeque<bool>,
-    /// Whether the reader takes no more pages.
-    is_reader_gone: bool,
-    /// How many [`KeeperMessage::Hold`]s have had no [`KeeperMessage::Release`] yet. While there is one, the crawl
-    /// stays open for more links.
-    holds: usize,
+    reader: LibraryReader,
     next_memory_check: Time,
     /// The check of `--max-disk`; `None` without this limit or without a crawl directory.
     disk: Option<DiskLimit>,
@@ -223,11 +214,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             drain_time: rules.drain_time,
             drain_until: Time::NEVER,
-            delivered: 0,
             accepts_links,
-            unread: VecDeque::new(),
-            is_reader_gone: false,
-            holds: 0,
+            reader: LibraryReader::default(),
             next_memory_check: Time::ZERO,
             disk,
             visits: FairQueue::default(),

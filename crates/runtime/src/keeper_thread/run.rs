@@ -51,10 +51,11 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         let elapsed = clock.now() - Time::ZERO;
         let end = end.and_then(|end| self.wait_for_reader(messages).map(|()| end));
         // Pages that the next run delivers again are unfinished work.
-        let is_all_read = self.unread.is_empty();
+        let is_all_read = self.reader.unread() == 0;
         let end = end.map(|end| if end == End::Finished && !is_all_read { End::Interrupted } else { end });
         let left = self.keeper.unfinished();
-        let unread = self.unread.len() as u64;
+        let unread = self.reader.unread() as u64;
+        let (receipts, delivered) = (self.take_receipts(), self.reader.delivered);
         let Self { mut keeper, mut commits, tally, mut fetchers, has_run_records, .. } = self;
         let end = end.and_then(|end| {
             if has_run_records {
@@ -74,6 +75,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         fetchers.shut_down(mode);
         let end = end?;
         written?;
+        receipts.into_iter().for_each(|receipt| receipt(delivered));
         let (changes, cuts) = (keeper.progress().changes, keeper.cuts());
         Ok(Summary { end, left, unread, elapsed, tally, changes, cuts, notices })
     }
@@ -142,6 +144,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             if self.commits.should_send(now) {
                 self.send_commit(now)?;
             }
+            self.report_idle();
+            self.ring(now);
             self.check_memory(now);
             self.check_disk(now);
             if self.fetchers.has_died() {
@@ -151,7 +155,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                 return Ok(self.keeper.ended().unwrap_or(End::Interrupted));
             }
             if self.visits.is_empty() {
-                let until = wait.min(self.deadline).min(self.drain_until).min(self.commits.due());
+                let until = wait.min(self.deadline).min(self.drain_until);
+                let until = until.min(self.commits.due()).min(self.reader.next_alarm());
                 // No message arrived in time: check what is due now.
                 let Some(first) = self.next_message(messages, until) else { continue };
                 if self.receive(first)? {
@@ -168,7 +173,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     }
 
     /// Waits for a message, until this time at the latest.
-    fn next_message(&mut self, messages: &Receiver<KeeperMessage>, until: Time) -> Option<KeeperMessage> {
+    pub(super) fn next_message(&mut self, messages: &Receiver<KeeperMessage>, until: Time) -> Option<KeeperMessage> {
         if self.clock.is_virtual() && !until.is_never() && !self.awaits_others() {
             let message = messages.try_recv().ok();
             if message.is_none() {
@@ -185,9 +190,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
 
     /// Whether the writer or the reader has something to do, so that virtual time stands still.
     fn awaits_others(&self) -> bool {
-        let has_reader = self.accepts_links && !self.is_reader_gone;
-        let reader_has_pages = has_reader && self.unread.len() > self.commits.collected_pages();
-        reader_has_pages || self.commits.is_busy()
+        let collected = self.commits.collected_pages();
+        (self.accepts_links && self.reader.is_working(collected)) || self.commits.is_busy()
     }
 
     /// Processes at most `max_visits` visits that have arrived.
@@ -229,6 +233,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     pub(super) fn send_commit(&mut self, now: Time) -> Result<(), Error> {
         self.note_unread();
         self.keeper.note_progress(now)?;
+        self.await_receipts();
         self.commits.send(self.keeper.frontier_mut())
     }
 
@@ -250,9 +255,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             // the buffer of the log.
             settled.visit.recharge(settled.line.len() * 2 + settled.visit.for_keeper.found().bytes());
             if settled.visit.is_page() {
-                self.delivered += 1;
                 if self.accepts_links {
-                    self.unread.push_back(settled.visit.is_fetched_page());
+                    self.reader.deliver(settled.visit.is_fetched_page());
                 }
             }
             self.commits.add_visit(settled, self.keeper.frontier_mut(), now)?;

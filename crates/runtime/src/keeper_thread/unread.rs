@@ -1,37 +1,192 @@
-//! The pages that the reader of the library has not processed. They keep the crawl open, and the next run delivers those
-//! that are left.
+//! [`LibraryReader`]: what the keeper knows about the reader of the library: the pages that it has not processed, and what it
+//! waits for. Unread pages keep the crawl open, and the next run delivers those that are left.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
+use argiope_core::Time;
 use argiope_core::crawl::schedule::carryover::UnreadPages;
 
-use super::{KeeperLoop, KeeperMessage};
+use super::KeeperLoop;
+use super::messages::{KeeperMessage, Signal};
 use crate::error::Error;
 use crate::writer_thread::CommitFrontier;
 
+/// The reader of the library.
+#[derive(Default)]
+pub(super) struct LibraryReader {
+    /// The number of pages that were passed to the consumer, or are about to be. Pages are numbered in this order.
+    pub delivered: u64,
+    /// The pages that are not processed, by number: whether the page counts for `--max-pages`
+    /// (`Visit::is_fetched_page`).
+    unread: BTreeMap<u64, bool>,
+    /// Whether the reader takes no more pages.
+    pub is_gone: bool,
+    /// The number of pages that the reader had taken when it began to wait for the next one.
+    pub waits_after: Option<u64>,
+    /// How many [`KeeperMessage::Hold`]s have had no [`KeeperMessage::Release`] yet. While there is one, the crawl
+    /// stays open for more links.
+    pub holds: usize,
+    /// Called when the next commit is durable.
+    next_receipts: Vec<Signal>,
+    /// Called when the log is durable up to the position beside it.
+    receipts: VecDeque<(u64, Signal)>,
+    /// Called when no work is left but pages that are not processed.
+    idle: Vec<Signal>,
+    /// Called at the time beside it, or when no work is left.
+    alarms: Vec<(Time, Signal)>,
+}
+
+impl LibraryReader {
+    /// Numbers a page that is about to be delivered.
+    pub fn deliver(&mut self, is_fetched: bool) {
+        self.unread.insert(self.delivered, is_fetched);
+        self.delivered += 1;
+    }
+
+    /// The pages with these numbers are processed. Returns whether any of them was unread.
+    pub fn process(&mut self, pages: &[Range<u64>]) -> bool {
+        let before = self.unread.len();
+        for range in pages.iter().filter(|range| !range.is_empty()) {
+            while let Some(number) = self.unread.range(range.clone()).next().map(|(number, _)| *number) {
+                self.unread.remove(&number);
+            }
+        }
+        self.unread.len() < before
+    }
+
+    /// How many pages are not processed.
+    pub fn unread(&self) -> usize {
+        self.unread.len()
+    }
+
+    /// Whether the crawl waits for the reader.
+    fn has_work(&self) -> bool {
+        !self.unread.is_empty() && !self.is_gone
+    }
+
+    /// Whether the reader may still do something: it has a page that is not processed, and does not wait for the next
+    /// one. `collected` pages are not delivered yet.
+    pub fn is_working(&self, collected: usize) -> bool {
+        let has_pages = self.unread.len() > collected && !self.is_gone;
+        has_pages && self.waits_after != Some(self.delivered - collected as u64)
+    }
+
+    /// The unread pages, for the next run.
+    fn note(&self) -> UnreadPages {
+        let mut note = UnreadPages::default();
+        let mut next = self.delivered;
+        for (number, is_fetched) in self.unread.iter().rev() {
+            note.add_earlier(next - number - 1, *is_fetched);
+            next = *number;
+        }
+        note
+    }
+
+    /// When the next alarm is due.
+    pub fn next_alarm(&self) -> Time {
+        self.alarms.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
+    }
+}
+
 impl<F: CommitFrontier> KeeperLoop<F> {
+    /// Applies the reader's report that it has processed these pages. `receipt` is called when this is durable.
+    pub(super) fn pages_processed(
+        &mut self,
+        pages: &[Range<u64>],
+        receipt: Option<Signal>,
+        now: Time,
+    ) -> Result<(), Error> {
+        // First, because the settled pages keep the crawl open too.
+        self.collect_settled(now)?;
+        if self.reader.process(pages) && self.commits.has_crawl_directory() {
+            // The next commit says that these pages were processed.
+            self.commits.request_commit(now);
+        }
+        match receipt {
+            Some(receipt) if self.commits.has_crawl_directory() => {
+                self.reader.next_receipts.push(receipt);
+                self.commits.request_commit_at_once(now);
+            }
+            Some(receipt) => receipt(self.reader.delivered),
+            None => {}
+        }
+        self.update_open();
+        Ok(())
+    }
+
+    /// The receipts of the reports so far belong to the commit that is being made.
+    pub(super) fn await_receipts(&mut self) {
+        let end = self.keeper.frontier().log_end();
+        self.reader.receipts.extend(self.reader.next_receipts.drain(..).map(|receipt| (end, receipt)));
+    }
+
+    /// Calls the receipts of the commits that are durable.
+    pub(super) fn give_receipts(&mut self) {
+        let durable = self.keeper.frontier().durable_end();
+        while let Some((_, receipt)) = self.reader.receipts.pop_front_if(|(end, _)| *end <= durable) {
+            receipt(self.reader.delivered);
+        }
+    }
+
+    /// The receipts of all reports, whatever their commit. Called after the last commit.
+    pub(super) fn take_receipts(&mut self) -> Vec<Signal> {
+        let committed = self.reader.receipts.drain(..).map(|(_, receipt)| receipt);
+        committed.chain(self.reader.next_receipts.drain(..)).collect()
+    }
+
+    /// Calls `signal` once no work is left but pages that the reader has not processed.
+    pub(super) fn signal_idle(&mut self, signal: Signal) {
+        self.reader.idle.push(signal);
+    }
+
+    /// Calls the idle signals and the alarms if no link is queued or in flight, and every page is delivered.
+    pub(super) fn report_idle(&mut self) {
+        let has_signals = !self.reader.idle.is_empty() || !self.reader.alarms.is_empty();
+        if !has_signals || self.reader.holds > 0 {
+            return;
+        }
+        let is_over = self.keeper.ended().is_some();
+        let has_work = !is_over && (self.keeper.unfinished() > 0 || self.keeper.bench().link_count() > 0);
+        let is_busy = self.keeper.bench().in_flight() > 0 || self.keeper.postponed() > 0 || !self.visits.is_empty();
+        if !has_work && !is_busy && self.commits.collected_pages() == 0 && !self.commits.is_busy() {
+            let delivered = self.reader.delivered;
+            self.reader.idle.drain(..).for_each(|signal| signal(delivered));
+            self.ring(Time::NEVER);
+        }
+    }
+
     /// Delivers the last pages, and waits until the reader has processed them or has left. The last commit to the crawl
     /// directory then says which pages the next run has to deliver again.
     pub(super) fn wait_for_reader(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
-        if !self.accepts_links || !self.commits.has_crawl_directory() {
+        if !self.accepts_links {
             return Ok(());
         }
-        if !self.unread.is_empty() && !self.is_reader_gone {
+        if self.reader.has_work() {
             self.send_commit(self.clock.now())?;
         }
-        while !self.unread.is_empty() && !self.is_reader_gone {
-            let Ok(message) = messages.recv() else { break };
-            self.receive(message)?;
+        while self.reader.has_work() {
+            let now = self.clock.now();
+            if self.commits.should_send(now) {
+                self.send_commit(now)?;
+            }
+            self.report_idle();
+            self.ring(now);
+            let until = self.commits.due().min(self.reader.next_alarm());
+            if let Some(message) = self.next_message(messages, until) {
+                self.receive(message)?;
+            }
         }
         self.note_unread();
         Ok(())
     }
 
-    /// Passes the number of unread pages to the keeper, for the next commit.
+    /// Passes the unread pages to the keeper, for the next commit.
     pub(super) fn note_unread(&mut self) {
         if self.accepts_links && self.commits.has_crawl_directory() {
-            let fetched = self.unread.iter().filter(|is_fetched| **is_fetched).count() as u64;
-            self.keeper.set_unread(UnreadPages { pages: self.unread.len() as u64, fetched });
+            self.keeper.set_unread(self.reader.note());
         }
     }
 
@@ -39,7 +194,18 @@ impl<F: CommitFrontier> KeeperLoop<F> {
     /// while the user holds it open.
     pub(super) fn update_open(&mut self) {
         if self.accepts_links {
-            self.keeper.set_open(self.holds > 0 || (!self.unread.is_empty() && !self.is_reader_gone));
+            self.keeper.set_open(self.reader.holds > 0 || self.reader.has_work());
         }
+    }
+
+    /// Sets an alarm of the reader.
+    pub(super) fn set_alarm(&mut self, after: Duration, signal: Signal) {
+        self.reader.alarms.push((self.clock.now() + after, signal));
+    }
+
+    /// Calls the alarms that are due.
+    pub(super) fn ring(&mut self, now: Time) {
+        let delivered = self.reader.delivered - self.commits.collected_pages() as u64;
+        self.reader.alarms.extract_if(.., |(at, _)| *at <= now).for_each(|(_, signal)| signal(delivered));
     }
 }

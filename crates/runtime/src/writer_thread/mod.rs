@@ -142,6 +142,8 @@ pub struct CommitQueue {
     commit_bytes: usize,
     /// When the first event of the next commit was added; `None` if there is none.
     first_event: Option<Time>,
+    /// Whether the reader waits for the next commit.
+    is_urgent: bool,
     /// Commits that were sent and are not durable yet.
     in_progress: usize,
     progress: CommitProgress,
@@ -197,6 +199,7 @@ impl CommitQueue {
                 part.clamp(MIN_COMMIT_BYTES, COMMIT_BYTES)
             }),
             first_event: None,
+            is_urgent: false,
             in_progress: 0,
             progress: CommitProgress::default(),
             jsonl: target.jsonl,
@@ -264,6 +267,12 @@ impl CommitQueue {
         self.first_event.get_or_insert(now);
     }
 
+    /// Makes a commit due now, because somebody waits until it is durable.
+    pub fn request_commit_at_once(&mut self, now: Time) {
+        self.request_commit(now);
+        self.is_urgent = true;
+    }
+
     /// Adds an item to the next commit.
     fn add(&mut self, item: Item, now: Time) {
         self.first_event.get_or_insert(now);
@@ -317,7 +326,7 @@ impl CommitQueue {
         let size = (self.items.len() / COMMIT_VISITS).max(self.bytes / self.commit_bytes);
         // Requests are held back until the disk has caught up.
         let blocks_requests = self.progress.is_held() && self.items.len() >= COMMIT_VISITS_BEHIND;
-        let is_due = size > 0 || blocks_requests || now >= first_event + COMMIT_AFTER;
+        let is_due = self.is_urgent || size > 0 || blocks_requests || now >= first_event + COMMIT_AFTER;
         // Without a crawl directory, each commit is sent at once.
         !self.has_crawl_directory || (is_due && (self.in_progress < self.max_in_progress() || size >= MAX_GROWTH))
     }
@@ -336,7 +345,13 @@ impl CommitQueue {
     /// When the next commit is due if nothing else happens.
     pub fn due(&self) -> Time {
         match self.first_event {
-            Some(first_event) if self.in_progress < self.max_in_progress() => first_event + COMMIT_AFTER,
+            Some(first_event) if self.in_progress < self.max_in_progress() => {
+                if self.is_urgent {
+                    first_event
+                } else {
+                    first_event + COMMIT_AFTER
+                }
+            }
             _ => Time::NEVER,
         }
     }
@@ -408,7 +423,7 @@ impl CommitQueue {
             frontier.keep_output_hash(name, hash.value());
         }
         let batch = frontier.commit(&as_pairs(&self.lengths), is_last)?;
-        self.first_event = None;
+        (self.first_event, self.is_urgent) = (None, false);
         let (begins, items) = (std::mem::take(&mut self.begins), std::mem::take(&mut self.items));
         let bytes = std::mem::take(&mut self.bytes);
         self.dispatch(CommitUnit { begins, items, batch }, bytes)

@@ -6,6 +6,7 @@
 //! adjusted in between, so times are clamped: a back-off ends within the longest accepted `Retry-After`, a robots.txt
 //! expires within a day, and ages are not negative.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -40,24 +41,60 @@ pub struct Progress {
     /// host had responded before.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreached: u64,
-    /// The pages that the user of the library has not processed. These are the pages that were settled last.
+    /// The pages that the user of the library has not processed.
     #[serde(skip_serializing_if = "UnreadPages::is_none")]
     pub unread: UnreadPages,
 }
 
 /// Pages that were settled and that the user of the library has not processed. The next run delivers them again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnreadPages {
     /// The number of pages.
     pub pages: u64,
     /// How many of them count for `--max-pages`.
     pub fetched: u64,
+    /// Which pages they are, from the page that was settled last backwards: pairs of a number of processed pages and
+    /// the number of unread pages that precede them. Empty if the unread pages are the last ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<(u64, u64)>,
 }
 
 impl UnreadPages {
     fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Adds an unread page, the last one first. `processed` is the number of processed pages between the page added
+    /// before, or the end, and this one.
+    pub fn add_earlier(&mut self, processed: u64, is_fetched: bool) {
+        self.pages += 1;
+        self.fetched += u64::from(is_fetched);
+        match self.runs.last_mut().filter(|_| processed == 0) {
+            Some((_, unread)) => *unread += 1,
+            // The first run is stored only if others follow.
+            None if processed == 0 => {}
+            None => {
+                if self.runs.is_empty() && self.pages > 1 {
+                    self.runs.push((0, self.pages - 1));
+                }
+                self.runs.push((processed, 1));
+            }
+        }
+    }
+
+    /// The unread pages by their distance from the page that was settled last, in ascending order.
+    pub fn distances(&self) -> Vec<Range<u64>> {
+        if self.runs.is_empty() {
+            return vec![0..self.pages];
+        }
+        let mut end = 0_u64;
+        let range = |&(processed, unread): &(u64, u64)| {
+            let start = end.saturating_add(processed);
+            end = start.saturating_add(unread);
+            start..end
+        };
+        self.runs.iter().map(range).collect()
     }
 }
 
@@ -194,6 +231,25 @@ mod tests {
             assert!(back_off_until(extreme, clock, now) >= now && robots_until(extreme, clock, now) >= now);
             age(extreme, clock, now);
         }
+    }
+
+    #[test]
+    fn unread_pages_are_stored_as_runs_from_the_last_page_backwards() {
+        let unread = |gaps: &[u64]| {
+            let mut unread = UnreadPages::default();
+            gaps.iter().for_each(|gap| unread.add_earlier(*gap, true));
+            unread
+        };
+        assert_eq!(unread(&[0, 0, 0]), UnreadPages { pages: 3, fetched: 3, runs: Vec::new() });
+        assert_eq!(unread(&[0, 0, 0]).distances(), [0..3]);
+        assert_eq!(unread(&[0, 0, 2, 0]).runs, [(0, 2), (2, 2)]);
+        assert_eq!(unread(&[0, 0, 2, 0]).distances(), [0..2, 4..6]);
+        assert_eq!(unread(&[5, 1]).distances(), [5..6, 7..8]);
+        let stored = serde_json::to_string(&unread(&[5, 0])).unwrap();
+        assert_eq!(serde_json::from_str::<UnreadPages>(&stored).unwrap(), unread(&[5, 0]));
+        assert_eq!(serde_json::from_str::<UnreadPages>(r#"{"pages":4,"fetched":3}"#).unwrap().distances(), [0..4]);
+        let damaged = UnreadPages { runs: vec![(u64::MAX, 7), (1, u64::MAX)], ..UnreadPages::default() };
+        assert_eq!(damaged.distances().len(), 2);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::disk::record::{LinkRecord, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Re
 use argiope_core::base::link::link_fingerprint;
 use argiope_core::{Failure, Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 /// The beginning of the record of a link that left the queue without having been fetched.
 const SKIP: &[u8] = br#"{"v":1,"type":"skip""#;
@@ -223,26 +224,28 @@ impl DiskFrontier {
         Ok(failed.len() as u64)
     }
 
-    /// Queues again the last `count` pages that were settled, because their results were not used. Requests that must
-    /// not be repeated are left out. Returns the number of queued links.
+    /// Queues pages again because their results were not used. `distances` says which: their numbers of pages that were
+    /// settled later, in ascending order. Requests that must not be repeated are left out. Returns the number of queued
+    /// links.
     ///
     /// Their new records replace the old ones.
-    pub fn requeue_last_pages(&mut self, count: usize) -> Result<u64, StoreError> {
-        let mut last = VecDeque::new();
-        self.journal.walk(|_, record| {
-            if let Record::FinalOutcome { lane, link, line, .. } = record
-                && line.starts_with(PAGE)
-            {
-                if last.len() >= count {
-                    last.pop_front();
-                }
-                last.push_back(SettledLink { lane, position: link });
+    pub fn requeue_last_pages(&mut self, distances: &[Range<u64>]) -> Result<u64, StoreError> {
+        // The log is read twice, so that only the wanted pages are held in memory.
+        let mut later = 0_u64;
+        self.walk_pages(|_| later += 1)?;
+        let (mut wanted, mut last) = (distances, Vec::new());
+        self.walk_pages(|settled| {
+            later -= 1;
+            // The largest distances come first.
+            while wanted.last().is_some_and(|range| later < range.start) {
+                wanted = &wanted[..wanted.len() - 1];
             }
-            Ok(())
+            if wanted.last().is_some_and(|range| range.contains(&later)) {
+                last.push(settled);
+            }
         })?;
         let (mut known, mut requeued) = (HashSet::new(), 0);
-        // If `count` is 0, `last` still has one page.
-        for SettledLink { lane, position } in last.into_iter().filter(|_| count > 0) {
+        for SettledLink { lane, position } in last {
             let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
             if link.is_repeatable() && known.insert(link.fingerprint(self.key())) {
                 self.append_again(lane, LinkRef::from(&link))?;
@@ -253,6 +256,18 @@ impl DiskFrontier {
             self.write_note(REFETCH_NOTE, &u64::to_le_bytes(requeued))?;
         }
         Ok(requeued)
+    }
+
+    /// Calls `visit` for each settled page in the log, in order.
+    fn walk_pages(&mut self, mut visit: impl FnMut(SettledLink)) -> Result<(), StoreError> {
+        self.journal.walk(|_, record| {
+            if let Record::FinalOutcome { lane, link, line, .. } = record
+                && line.starts_with(PAGE)
+            {
+                visit(SettledLink { lane, position: link });
+            }
+            Ok(())
+        })
     }
 
     /// The links of the current round to request again because their host stopped responding: all failed links of a
