@@ -47,7 +47,10 @@ mod settings;
 mod sink;
 
 pub use ack::Ack;
-pub use argiope_content::{Article, DataPath, Document, Element, Extraction, RuleError, SelectError, Selector};
+pub use argiope_content::{
+    Article, ContentPart, DataPath, Document, Element, Extraction, PageText, RuleError, SelectError, Selector,
+    TextRequest,
+};
 pub use argiope_core::base::custom_request::{CustomRequest, Method};
 pub use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
 pub use argiope_core::crawl::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use argiope_content::{Article, DataPath, Document, Element, Extraction, SelectError, Selector};
+use argiope_content::{DataPath, Document, Element, Extraction, PageText, SelectError, Selector, TextRequest};
 use argiope_core::base::custom_request::Method;
 use argiope_core::crawl::visit::{Facts, PageFindings, Visit};
 use argiope_core::page::page_budget::PageBudget;
@@ -230,12 +230,18 @@ impl Page {
 
     /// The main text: the article without navigation and footers.
     pub fn text(&self) -> String {
-        Article::of(self.document()).text()
+        self.read_text(&TextRequest { plain: true, ..TextRequest::default() }).plain.unwrap_or_default()
     }
 
     /// The main text as Markdown, with absolute links.
     pub fn markdown(&self) -> String {
-        Article::of(self.document()).markdown()
+        self.read_text(&TextRequest { markdown: true, ..TextRequest::default() }).markdown.unwrap_or_default()
+    }
+
+    /// The text of a part of the page, as `argiope crawl --content` records it: the main content, the whole page, or
+    /// what a selector matches.
+    pub fn read_text(&self, request: &TextRequest) -> PageText {
+        PageText::of(self.document(), request, &PageBudget::for_page(self.body().len()))
     }
 
     /// The link that led here, with the request.

@@ -15,7 +15,7 @@ mod structured;
 pub use argiope_core::page::reader::FieldCount;
 pub use document::{Document, Element, ParseLimits, USED_UP};
 pub use extract::{Extracted, Extraction, RuleError, Tally};
-pub use main_text::{Article, MainText, TEXT_CUT, TextFormat};
+pub use main_text::{Article, ContentPart, LinkTargets, MainText, PageText, TEXT_CUT, TextFormat, TextRequest};
 pub use rewrite::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page, rewrite_svg};
 pub use select::{Matches, SelectError, Selector};
 pub use structured::DataPath;

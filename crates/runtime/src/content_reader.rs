@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use argiope_content::{Article, Document, Extraction, FieldCount, MainText, ParseLimits, TEXT_CUT, Tally, TextFormat};
+use argiope_content::{
+    ContentPart, Document, Extraction, FieldCount, PageText, ParseLimits, SelectError, Tally, TextRequest,
+};
 use argiope_core::base::url::Url;
 use argiope_core::crawl::rules::{Config, ConfigError};
 use argiope_core::page::page_budget::PageBudget;
@@ -15,40 +17,43 @@ pub struct ContentReader {
     extraction: Extraction,
     /// How often each field was found.
     tally: Mutex<Tally>,
-    /// Whether to extract the main text as plain text.
-    text: bool,
-    /// Whether to extract the main text as Markdown.
-    markdown: bool,
+    /// Which text is read.
+    text: TextRequest,
 }
 
 impl ContentReader {
-    /// A reader that extracts these fields, and the main text in the requested forms.
-    pub fn new(extraction: Extraction, text: bool, markdown: bool) -> Self {
+    /// A reader that extracts these fields and this text.
+    pub fn new(extraction: Extraction, text: TextRequest) -> Self {
         let tally = Mutex::new(extraction.tally());
-        Self { extraction, tally, text, markdown }
+        Self { extraction, tally, text }
     }
 
     /// The reader for these settings; `None` if they request no content.
     pub fn of(config: &Config) -> Result<Option<Self>, ConfigError> {
         let extraction = extraction(&config.extract, config.extract_file.as_deref())?;
-        let has_output = !extraction.is_empty() || config.text || config.markdown;
-        Ok(has_output.then(|| Self::new(extraction, config.text, config.markdown)))
+        let part = content_part(&config.content)?;
+        let text = TextRequest { part, plain: config.text, markdown: config.markdown };
+        let has_output = !extraction.is_empty() || text.plain || text.markdown;
+        Ok(has_output.then(|| Self::new(extraction, text)))
+    }
+
+    /// Whether a text is wanted.
+    fn wants_text(&self) -> bool {
+        self.text.plain || self.text.markdown
+    }
+
+    /// Reads the text of a page.
+    fn read_text(&self, page: &Document, budget: &PageBudget, content: &mut PageContent) {
+        let PageText { plain, markdown, kept, limited, .. } = PageText::of(page, &self.text, budget);
+        (content.text, content.markdown) = (plain.map(Into::into), markdown.map(Into::into));
+        (content.kept, content.limited) = (kept, limited);
     }
 }
 
-impl ContentReader {
-    /// Reads the main text of a page in the requested forms.
-    fn read_text(&self, page: &Document, budget: &PageBudget, content: &mut PageContent) {
-        let article = Article::within(page, budget);
-        let mut read = |is_wanted: bool, format| {
-            let MainText { text, is_cut } = is_wanted.then(|| article.render(format, budget))?;
-            content.limited = content.limited.or(is_cut.then_some(TEXT_CUT));
-            Some(text.into())
-        };
-        let text = read(self.text, TextFormat::Plain);
-        let markdown = read(self.markdown, TextFormat::Markdown);
-        (content.text, content.markdown) = (text, markdown);
-    }
+/// The part of a page that `--content` names.
+pub fn content_part(text: &str) -> Result<ContentPart, ConfigError> {
+    let error = |error: SelectError| ConfigError { key: "content", value: text.to_owned(), problem: error.to_string() };
+    ContentPart::parse(text).map_err(error)
 }
 
 /// The extraction rules of the command line and of a file together.
@@ -71,7 +76,7 @@ pub fn extraction(rules: &[String], file: Option<&Path>) -> Result<Extraction, C
 
 impl PageReader for ContentReader {
     fn should_read(&self, url: &Url) -> bool {
-        self.text || self.markdown || self.extraction.applies_to(url.as_str())
+        self.wants_text() || self.extraction.applies_to(url.as_str())
     }
 
     fn read(&self, url: &Url, html: &str, charset: Option<&str>) -> PageContent {
@@ -79,11 +84,10 @@ impl PageReader for ContentReader {
         // Everything is charged to one budget. The texts take a bounded part of it, so they are written first.
         let budget = PageBudget::for_page(html.len());
         // Parse the document only for the main text. Extracting fields usually does not need the tree.
-        let page = (self.text || self.markdown).then(|| {
+        let page = self.wants_text().then(|| {
             Document::parse_within(html, &ParseLimits::default(), &budget).with_charset(charset).with_url(url)
         });
         if let Some(page) = &page {
-            content.limited = page.truncated();
             self.read_text(page, &budget, &mut content);
         }
         if self.extraction.applies_to(url.as_str()) {

@@ -94,6 +94,8 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         // The crawl has extracted the data already, so the export takes it from the records.
         extract: Vec::new(),
         extract_file: None,
+        // A table has no text of its own.
+        content: "main".to_owned(),
         raw_csv: io.raw_csv,
         columns: extraction.map(|rules| rules.columns()).unwrap_or_default(),
     };

@@ -6,8 +6,8 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::export;
 use crate::export::csv::Formulas;
-use crate::export::{self, TextForm};
 use crate::records::{self, ReadError};
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 use crate::wording;
-use argiope_content::Extraction;
+use argiope_content::{Extraction, TextRequest};
 use argiope_core::base::escape::visible;
 use argiope_fleet::segments::SegmentStore;
 use argiope_runtime::content_reader;
@@ -49,6 +49,12 @@ pub struct ExportArgs {
     /// Extract fields from archived pages by the rules in a TOML file
     #[arg(long, value_name = "FILE")]
     pub extract_file: Option<PathBuf>,
+    /// For text and markdown: the part of a page, which is main, full or a CSS selector
+    ///
+    /// `main` is the main content without navigation, footers and banners. `full` is the whole page in reading order,
+    /// without scripts and styles. A selector gives the elements that it matches; the element `main` is `:is(main)`.
+    #[arg(long, value_name = "PART", default_value = "main")]
+    pub content: String,
     /// For csv and links: write cells that a spreadsheet would run as formulas unchanged
     ///
     /// By default they get a leading apostrophe. Control characters are escaped in any case.
@@ -95,14 +101,15 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     if args.raw_csv && !writes_csv(args) {
         return Err(UsageError("--raw-csv is for --format csv and links".to_owned()));
     }
+    let text = text_request(args)?;
     let rules = Some(&rules).filter(|rules| !rules.is_empty());
     let exported = match &args.output {
         Some(path) if args.format == ExportFormat::Site && path != Path::new("-") => export_site(args, path),
         _ if args.format == ExportFormat::Site => {
             return Err(UsageError("--format site writes a folder: add -o DIR/".to_owned()));
         }
-        Some(path) if text_form(args.format).is_some() && is_folder(path) => export_to_folder(args, path),
-        Some(path) if path != Path::new("-") => export_to_file(args, rules, path),
+        Some(path) if text.is_some() && is_folder(path) => export_to_folder(args, text.as_ref(), path),
+        Some(path) if path != Path::new("-") => export_to_file(args, (rules, text.as_ref()), path),
         _ if args.format == ExportFormat::Parquet && io::stdout().is_terminal() => {
             let why =
                 "Parquet is a binary format and is not written to a terminal; give -o FILE, or redirect the output";
@@ -110,11 +117,12 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
         }
         _ => {
             let opened = super::standard_output::open().map_err(ReadError::Output);
-            let written = opened.and_then(|out| write(args, rules, None, &mut BufWriter::with_capacity(BUFFER, out)));
+            let written = opened
+                .and_then(|out| write(args, (rules, text.as_ref()), None, &mut BufWriter::with_capacity(BUFFER, out)));
             written.map_err(|error| (error, "standard output".to_owned()))
         }
     };
-    let reads_archive = rules.is_some() || args.format == ExportFormat::Site || text_form(args.format).is_some();
+    let reads_archive = rules.is_some() || args.format == ExportFormat::Site || text.is_some();
     match exported.and_then(|()| if reads_archive { tell_unarchived(args) } else { Ok(()) }) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err((error, _)) if error.is_broken_pipe() => Ok(ExitCode::SUCCESS),
@@ -143,26 +151,28 @@ fn tell_unarchived(args: &ExportArgs) -> Result<(), (ReadError, String)> {
 
 /// Writes to a temporary file and renames it. Devices and pipes are written directly. An error is returned together with
 /// the name of the target.
-fn export_to_file(args: &ExportArgs, rules: Option<&Extraction>, path: &Path) -> Result<(), (ReadError, String)> {
+fn export_to_file(args: &ExportArgs, what: Wanted<'_>, path: &Path) -> Result<(), (ReadError, String)> {
     let export = || -> Result<(), ReadError> {
         let directory = &args.directory;
         if !directory.join("crawl.json").exists() && !SegmentStore::has_results(directory) {
             return Err(ReadError::Refused(records::not_a_crawl_directory(directory)));
         }
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create_output(path)?);
-        write(args, rules, Some(path), &mut out)?;
+        write(args, what, Some(path), &mut out)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         Ok(file.rename_into_place()?)
     };
     export().map_err(|error| (error, path.display().to_string()))
 }
 
-/// The form of the main text, for the formats that contain only that.
-fn text_form(format: ExportFormat) -> Option<TextForm> {
-    match format {
-        ExportFormat::Text => Some(TextForm::Text),
-        ExportFormat::Markdown => Some(TextForm::Markdown),
-        _ => None,
+/// The text that is wanted, for the formats that contain only that.
+fn text_request(args: &ExportArgs) -> Result<Option<TextRequest>, UsageError> {
+    let part = content_reader::content_part(&args.content)?;
+    match args.format {
+        ExportFormat::Text => Ok(Some(TextRequest { part, plain: true, markdown: false })),
+        ExportFormat::Markdown => Ok(Some(TextRequest { part, plain: false, markdown: true })),
+        _ if args.content != "main" => Err(UsageError("--content is for --format text and markdown".to_owned())),
+        _ => Ok(None),
     }
 }
 
@@ -186,9 +196,9 @@ fn is_folder(path: &Path) -> bool {
 }
 
 /// Writes one file per page.
-fn export_to_folder(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
-    let Some(form) = text_form(args.format) else { return Ok(()) };
-    let written = export::text_files(&args.directory, form, folder);
+fn export_to_folder(args: &ExportArgs, text: Option<&TextRequest>, folder: &Path) -> Result<(), (ReadError, String)> {
+    let Some(text) = text else { return Ok(()) };
+    let written = export::text_files(&args.directory, text, folder);
     let count = written.map_err(|error| (error, folder.display().to_string()))?;
     // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr(), "{}: {}", visible(&folder.display().to_string()), wording::plural(count, "file"));
@@ -210,13 +220,19 @@ fn export_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, Strin
     Ok(())
 }
 
+/// The rules by which fields are extracted, and the text that is wanted.
+type Wanted<'a> = (Option<&'a Extraction>, Option<&'a TextRequest>);
+
 /// Writes the export to `out`. `path` is the file, if the output is one.
 fn write(
     args: &ExportArgs,
-    rules: Option<&Extraction>,
+    (rules, text): Wanted<'_>,
     path: Option<&Path>,
     out: &mut (impl Write + Send),
 ) -> Result<(), ReadError> {
+    if let Some(text) = text {
+        return export::text_lines(&args.directory, text, out);
+    }
     let directory = &args.directory;
     let formulas = Formulas::from_flag(args.raw_csv);
     match args.format {
@@ -231,10 +247,10 @@ fn write(
         ExportFormat::Graphml => export::graphml(directory, out),
         ExportFormat::Sitemap => export::sitemap(directory, out, path),
         ExportFormat::Cdxj => export::cdxj(directory, out),
-        ExportFormat::Text => export::text_lines(directory, TextForm::Text, out),
-        ExportFormat::Markdown => export::text_lines(directory, TextForm::Markdown, out),
         ExportFormat::Wacz => export::wacz(directory, out),
-        // `run` calls `export_site` for this format.
-        ExportFormat::Site => Err(ReadError::Refused("a site is a folder, not a file".to_owned())),
+        // `run` calls `export_site` for the first, and the others have a text.
+        ExportFormat::Site | ExportFormat::Text | ExportFormat::Markdown => {
+            Err(ReadError::Refused("a site is a folder, not a file".to_owned()))
+        }
     }
 }

@@ -40,7 +40,7 @@ pub use links::{graphml, links};
 pub use parquet::parquet;
 pub use site::site;
 pub use sitemap::sitemap;
-pub use texts::{TextForm, text_files, text_lines};
+pub use texts::{text_files, text_lines};
 pub use wacz::wacz;
 
 /// Number of pages of the last round that were fetched, but are not in the archive.
@@ -97,11 +97,6 @@ pub fn parquet(
 /// The error of writing one file of an export that has several, with the name of that file.
 fn of_file(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
-/// Removes characters that control a terminal, except line feeds and tabs.
-fn without_control_characters(text: &str) -> String {
-    text.chars().filter(|&c| matches!(c, '\n' | '\t') || !is_unsafe_char(c)).collect()
 }
 
 /// Text escaped for XML, in or out of attributes. Characters that XML does not allow are dropped.

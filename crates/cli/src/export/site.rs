@@ -59,18 +59,18 @@ pub struct SiteExportCount {
 
 /// Maps URLs to files.
 #[derive(Default)]
-struct FileMap {
+pub(super) struct FileMap {
     /// The file of each URL, relative to the folder, with slashes.
-    files: HashMap<Box<str>, Box<str>>,
+    pub(super) files: HashMap<Box<str>, Box<str>>,
     /// The target of each redirect.
-    redirects: HashMap<Box<str>, Box<str>>,
+    pub(super) redirects: HashMap<Box<str>, Box<str>>,
     /// The URLs of the roots.
     roots: Vec<Box<str>>,
 }
 
 impl FileMap {
     /// The file of a URL, after redirects.
-    fn file(&self, url: &str) -> Option<&str> {
+    pub(super) fn file(&self, url: &str) -> Option<&str> {
         let mut url = url;
         for _ in 0..MAX_REDIRECTS {
             if let Some(file) = self.files.get(url) {
@@ -300,7 +300,7 @@ impl PageRewriter for SiteRewriter<'_> {
 }
 
 /// The relative URL from one file of the folder to another.
-fn relative_path(from: &str, to: &str) -> String {
+pub(super) fn relative_path(from: &str, to: &str) -> String {
     let mut from: Vec<&str> = from.split('/').collect();
     let mut to: Vec<&str> = to.split('/').collect();
     let name = to.pop().unwrap_or("");

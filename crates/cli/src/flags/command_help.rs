@@ -73,6 +73,7 @@ pub const FETCH: CommandHelp = CommandHelp {
         "extract_file",
         "text",
         "markdown",
+        "content",
         "help",
     ],
     // Only the URL that the user gives is requested, once. It may be in a private network.

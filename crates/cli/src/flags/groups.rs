@@ -446,11 +446,17 @@ pub struct ExtractFlags {
     /// Add the main text as Markdown to page records
     #[arg(long)]
     markdown: bool,
+    /// The part of a page that --text and --markdown are from: main, full or a CSS selector [default: main]
+    ///
+    /// `main` is the main content without navigation, footers and banners. `full` is the whole page in reading order,
+    /// without scripts and styles. A selector gives the elements that it matches; the element `main` is `:is(main)`.
+    #[arg(long, value_name = "PART")]
+    content: Option<String>,
 }
 
 impl ExtractFlags {
     pub fn apply_to(&self, config: &mut Config) {
-        set!(self, config, extract extract_file text markdown);
+        set!(self, config, extract extract_file text markdown content);
     }
 }
 

@@ -108,6 +108,7 @@ classes! {
         extract: Vec<String>,
         text: bool,
         markdown: bool,
+        content: String,
     }
     // They must be the same in all processes, but each process must be given them: a path of one machine is not taken
     // from the store.

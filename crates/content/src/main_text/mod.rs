@@ -12,12 +12,17 @@ mod boilerplate;
 mod choose;
 mod evidence;
 mod measure;
+mod page_text;
+mod part;
 mod render;
 mod segments;
 
 use boilerplate::MarkingNames;
 use evidence::PageKind;
 use measure::Measure;
+pub use page_text::{LinkTargets, PageText, TextRequest};
+pub use part::ContentPart;
+use part::WordShare;
 use render::Selection;
 pub use render::{MainText, TEXT_CUT, TextFormat};
 
@@ -47,12 +52,27 @@ pub struct Article<'a> {
     headline: Option<u32>,
     /// Whether the page is one article.
     is_article: bool,
+    /// Whether the content was chosen, so that the Markdown begins with the title.
+    is_chosen: bool,
 }
 
 impl<'a> Article<'a> {
     /// Finds the main content of a page.
     pub fn of(page: &'a Document) -> Self {
         Self::within(page, &PageBudget::for_page(page.html_len()))
+    }
+
+    /// Like [`Article::of`], for a part of the page, with a budget that other work on the page shares.
+    pub fn of_part(page: &'a Document, part: &ContentPart, budget: &PageBudget) -> Self {
+        let roots = match part {
+            ContentPart::Main => return Self::within(page, budget),
+            ContentPart::Full => vec![part::body(page)],
+            ContentPart::Selected(selector) => part::selected(page, selector, budget),
+        };
+        let mut removed = if budget.hold(page.len()) { vec![false; page.len()] } else { Vec::new() };
+        part::flag_code(page, &mut removed, budget);
+        let (title, _) = title(page, &roots, budget);
+        Self { page, title, roots, removed, headline: None, is_article: false, is_chosen: false }
     }
 
     /// Like [`Article::of`], with a budget that other work on the page shares.
@@ -76,8 +96,19 @@ impl<'a> Article<'a> {
                 (roots, removed, found) = (other_roots, other_removed, other);
             }
         }
+        if found == 0 {
+            // Something is better than nothing.
+            (roots, removed) = (vec![part::body(page)], vec![false; removed.len()]);
+            part::flag_code(page, &mut removed, budget);
+        }
         let (title, headline) = title(page, &roots, budget);
-        Self { page, title, roots, removed, headline, is_article: kind != PageKind::Plain }
+        Self { page, title, roots, removed, headline, is_article: kind != PageKind::Plain, is_chosen: true }
+    }
+
+    /// The share of the words of the whole page that are in the content or in its title, from 0 to 1 with two decimals.
+    /// `None` on a page without words.
+    pub fn kept(&self, budget: &PageBudget) -> Option<f32> {
+        WordShare::of(self.page, &self.roots, &self.removed, budget).rounded()
     }
 
     /// The content as plain text, one line per block, without the heading that is the title.
@@ -93,10 +124,15 @@ impl<'a> Article<'a> {
     /// The content in this format, within a budget that other work on the page shares. It has at most four times the
     /// bytes of the page, and the URLs of its links; what is longer is cut.
     pub fn render(&self, format: TextFormat, budget: &PageBudget) -> MainText {
-        let Self { page, roots, removed, headline, is_article, .. } = self;
-        let selection = Selection { page, roots, removed, headline: *headline, is_article: *is_article };
+        self.render_with(format, &|_| None, budget)
+    }
+
+    fn render_with(&self, format: TextFormat, links: LinkTargets<'_>, budget: &PageBudget) -> MainText {
+        let Self { page, roots, removed, headline, is_article, is_chosen, .. } = self;
+        let (headline, is_article, has_readings) = (*headline, *is_article, !is_chosen);
+        let selection = Selection { page, roots, removed, headline, is_article, has_readings, links };
         let mut rendered = render::render(selection, format, budget);
-        if let (TextFormat::Markdown, Some(title)) = (format, &self.title) {
+        if let (TextFormat::Markdown, Some(title), true) = (format, &self.title, self.is_chosen) {
             rendered.text.insert_str(0, &format!("# {}\n\n", render::escape_line(title)));
         }
         rendered

@@ -63,6 +63,8 @@ pub struct PageContent {
     pub text: Option<Box<str>>,
     /// The main text as Markdown.
     pub markdown: Option<Box<str>>,
+    /// The share of the words of the page that are in the text, from 0 to 1.
+    pub kept: Option<f32>,
     /// Why something may be missing: a limit was reached, or the reader panicked.
     pub limited: Option<&'static str>,
     /// Charges the bytes of this content to the budget until the content is dropped.

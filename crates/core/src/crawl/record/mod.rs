@@ -103,6 +103,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     markdown: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     content_limit: Option<&'static str>,
     ms: Millis,
     started: String,
@@ -273,6 +275,7 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, warc: Option<&WarcLocat
         data: content.and_then(|content| content.data.as_ref()),
         text: content.and_then(|content| content.text.as_deref()),
         markdown: content.and_then(|content| content.markdown.as_deref()),
+        kept: content.and_then(|content| content.kept),
         content_limit: content.and_then(|content| content.limited),
         ms: Millis::from(&visit.facts.timings),
         started: clock.text(visit.facts.started),

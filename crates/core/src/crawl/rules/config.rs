@@ -197,6 +197,8 @@ pub struct Config {
     pub text: bool,
     /// Records include the main text of the page as Markdown.
     pub markdown: bool,
+    /// The part of the page that the text is from: `main`, `full` or a CSS selector.
+    pub content: String,
 
     /// Memory limit. Default: a quarter of the memory of the machine, or of the limit of the cgroup if that is lower.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -279,6 +281,7 @@ impl Default for Config {
             extract_file: None,
             text: false,
             markdown: false,
+            content: "main".to_owned(),
             max_memory: None,
             drain_time: Span::from_secs(30),
             engine: EngineName::Tokio,
