@@ -9,6 +9,7 @@
 use crate::base::link::LinkKind;
 use crate::base::link::{LinkRef, UrlHash};
 use crate::base::url::{Url, UrlOffsets, UrlRef};
+use crate::page::url_shape::is_circular;
 
 /// Links to follow, all from one page.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub struct FollowList {
     redirects: u8,
     /// The key of the fingerprints.
     key: u64,
+    /// Whether the path of a URL repeats itself. Computed by the worker, like the fingerprints.
+    has_circular_path: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +40,7 @@ struct Item {
 impl FollowList {
     /// An empty list for links of this depth and redirect allowance. `key` is the key of their fingerprints.
     pub fn new(key: u64, depth: u32, redirects: u8) -> Self {
-        Self { text: String::new(), items: Vec::new(), depth, redirects, key }
+        Self { text: String::new(), items: Vec::new(), depth, redirects, key, has_circular_path: false }
     }
 
     /// Reserves memory for this many links with this many bytes.
@@ -56,6 +59,7 @@ impl FollowList {
     pub(crate) fn push_hashed(&mut self, url: UrlRef<'_>, kind: LinkKind, fingerprint: u64) {
         if let Ok(end) = u32::try_from(self.text.len() + url.as_str().len()) {
             self.text.push_str(url.as_str());
+            self.has_circular_path = self.has_circular_path || is_circular(url.path());
             self.items.push(Item { end, kind, offsets: url.offsets(), fingerprint });
         }
     }
@@ -72,6 +76,11 @@ impl FollowList {
 
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+
+    /// Whether the path of at least one URL repeats itself: see [`is_circular`].
+    pub fn has_circular_path(&self) -> bool {
+        self.has_circular_path
     }
 
     /// Heap bytes of the list.

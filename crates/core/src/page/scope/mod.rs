@@ -13,7 +13,7 @@ use regex::{RegexSet, RegexSetBuilder};
 use crate::base::link::LinkKind;
 use crate::base::url::{self, Url, UrlRef};
 use crate::http::address;
-use crate::page::url_shape::{is_circular, is_deep};
+use crate::page::url_shape::is_deep;
 
 /// Limit on the total size of compiled patterns in bytes. Larger ones are a mistake or an attack.
 const MAX_PATTERN_SIZE: usize = 10 << 20;
@@ -67,7 +67,6 @@ pub enum ScopeRule {
     Domain,
     Include,
     PathDepth,
-    PathRepeats,
 }
 
 /// A pattern that cannot be used.
@@ -181,9 +180,7 @@ impl Scope {
         if !self.avoid_traps || !is_path_judged(kind) {
             return None;
         }
-        let path = url.path();
-        let circular = is_circular(path).then_some(ScopeRule::PathRepeats);
-        circular.or_else(|| is_deep(path).then_some(ScopeRule::PathDepth))
+        is_deep(url.path()).then_some(ScopeRule::PathDepth)
     }
 
     /// The rule that rejects a URL because of its host or path; `None` if both are in scope.
@@ -294,7 +291,6 @@ impl ScopeRule {
         Self::Domain,
         Self::Include,
         Self::PathDepth,
-        Self::PathRepeats,
     ];
 
     /// The name in records.
@@ -311,7 +307,6 @@ impl ScopeRule {
             Self::Domain => "domain",
             Self::Include => "include",
             Self::PathDepth => "path_depth",
-            Self::PathRepeats => "path_repeats",
         }
     }
 
@@ -328,7 +323,7 @@ impl ScopeRule {
             Self::Host => "use --scope domain, or give that host as a root",
             Self::Domain => "give that domain as a root, or use --scope any",
             Self::Include => "drop or widen --include",
-            Self::PathDepth | Self::PathRepeats => "use --traps ignore",
+            Self::PathDepth => "use --traps ignore",
         }
     }
 }
@@ -347,7 +342,6 @@ impl fmt::Display for ScopeRule {
             Self::Domain => "in another domain (--scope domain)",
             Self::Include => "matches no --include pattern",
             Self::PathDepth => "its path is very deep, as in a trap",
-            Self::PathRepeats => "its path repeats itself, as in a trap",
         })
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Budgets {
     same: u32,
     /// Per pattern: links on distant pages with nearly the same text as another page.
     alike: u32,
+    /// Per host: links with paths that repeat themselves.
+    circular: u32,
     /// Per path: links with new combinations of parameters.
     variants: u32,
     /// Per host: links on pages that link almost only to unknown pages.
@@ -43,6 +45,7 @@ impl Budgets {
         Self {
             same: budget,
             alike: budget.saturating_mul(4),
+            circular: (budget / 256).max(1),
             variants: budget.saturating_mul(4),
             unknown: budget.saturating_mul(256),
             hosts: (budget / 64).max(1),
@@ -54,6 +57,8 @@ impl Budgets {
 #[derive(Debug, Default)]
 pub(super) struct HostCharges {
     all: Charges,
+    /// Number of links with paths that repeat themselves. Nothing refunds them: a trap can give each page a new text.
+    circular: u32,
     pub patterns: HashMap<u64, Charges>,
 }
 
@@ -125,6 +130,20 @@ impl Traps {
         None
     }
 
+    /// Charges a link with a path that repeats itself to its host. Such a link to a host without charges is skipped if
+    /// no further host can have charges.
+    pub(super) fn charge_circular(&mut self, url: UrlRef<'_>, budgets: Budgets) -> Option<TrapRule> {
+        let key = xxh3_64(url.host().as_bytes());
+        let has_room = self.charges.len() < MAX_TRACKED || self.charges.contains_key(&key);
+        match has_room.then(|| self.charges.entry(key).or_default()) {
+            Some(host) if host.circular < budgets.circular => {
+                host.circular += 1;
+                None
+            }
+            _ => self.skip_link(TrapRule::PathRepeats, url.host(), url),
+        }
+    }
+
     /// Charges a link on a page without new text to its pattern and its host.
     pub(super) fn charge_stale(&mut self, novelty: Novelty, url: UrlRef<'_>, budgets: Budgets) -> Option<TrapRule> {
         let pattern = pattern(url);
@@ -139,7 +158,7 @@ impl Traps {
         if self.charges.len() >= MAX_TRACKED && !self.charges.contains_key(&key) {
             return None;
         }
-        let HostCharges { all, patterns } = self.charges.entry(key).or_default();
+        let HostCharges { all, patterns, .. } = self.charges.entry(key).or_default();
         let key = xxh3_64(pattern.as_bytes());
         let has_budget = patterns.len() < MAX_PATTERNS || patterns.contains_key(&key);
         let pattern_charges = has_budget.then(|| patterns.entry(key).or_default());

@@ -2,13 +2,14 @@
 //!
 //! Some sites are endless: calendars, session identifiers in URLs, combinations of facets, error pages with status 200,
 //! mazes for crawlers. Most of their URLs look like those of a large site, so a single URL is rejected only if its path
-//! repeats or is very deep. [`crate::page::scope`] rejects such paths, and they are counted here. Other links are
-//! charged to budgets:
+//! is very deep. [`crate::page::scope`] rejects such paths, and they are counted here. Other links are charged to
+//! budgets:
 //!
 //! | a link is charged | to | rule |
 //! |---|---|---|
 //! | found on a page with the same text as another page of its host | its pattern and its host | `stale_pattern`, `stale_host` |
 //! | far from the roots, found on a page with nearly the same text | its pattern and its host | `alike_pattern`, `alike_host` |
+//! | with a path that repeats itself | its host | `path_repeats` |
 //! | with a combination of parameters beyond the first few of its path | its path | `query_variants` |
 //! | found on a page that links almost only to unknown pages | its host | `endless_host` |
 //! | to an unknown host | its registrable domain | `domain_hosts` |
@@ -47,6 +48,7 @@ use crate::crawl::rules::{Rules, ScopeKind, TrapPolicy};
 use crate::crawl::visit::Visit;
 use crate::page::likeness::{Likeness, mix};
 use crate::page::scope::domain_key;
+use crate::page::url_shape::is_circular;
 
 use charges::{Budgets, HostCharges, Variants};
 use costs::{Cost, SiteCosts};
@@ -85,6 +87,8 @@ pub struct Judging {
     novelty: Novelty,
     /// Whether the link that was judged last is to the page's own host.
     is_same_host: bool,
+    /// Whether the path of at least one link repeats itself.
+    has_circular_path: bool,
     /// The number of links to the page's own host.
     links: u32,
     /// How many of these were unknown.
@@ -176,6 +180,7 @@ impl Traps {
             lane,
             novelty: Novelty::New,
             is_same_host: false,
+            has_circular_path: visit.for_keeper.found.has_circular_path(),
             links: 0,
             unknown: 0,
             log_credit: 0,
@@ -246,8 +251,14 @@ impl Traps {
         // A single parameter is not a combination.
         let query = url.query().filter(|query| query.contains('&'));
         let is_costly = judging.log_cost >= judging.log_limit;
-        let is_charged =
-            is_stale || is_endless || is_new_host || is_costly || query.is_some() || self.max_pages_per_host.is_some();
+        let is_circular = judging.has_circular_path && is_circular(url.path());
+        let is_charged = is_stale
+            || is_endless
+            || is_new_host
+            || is_costly
+            || is_circular
+            || query.is_some()
+            || self.max_pages_per_host.is_some();
         if !is_charged || is_known()? {
             return Ok(None);
         }
@@ -256,6 +267,7 @@ impl Traps {
         let site = domain_key(judging.page.host());
         let rule = rule
             .or_else(|| if is_costly { self.skip_link(TrapRule::LogBytes, site, url) } else { None })
+            .or_else(|| if is_circular { self.charge_circular(url, budgets) } else { None })
             .or_else(|| query.and_then(|query| self.charge_combination(url, query, budgets)))
             .or_else(|| if is_stale { self.charge_stale(judging.novelty, url, budgets) } else { None })
             .or_else(|| if is_new_host { self.admit_host(link, site) } else { None })

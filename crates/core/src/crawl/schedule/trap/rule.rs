@@ -74,7 +74,7 @@ impl TrapRule {
     /// How to lift the restriction.
     pub fn advice(self) -> &'static str {
         match self {
-            Self::PathDepth | Self::PathRepeats => "--traps ignore with --recrawl",
+            Self::PathDepth => "--traps ignore with --recrawl",
             Self::MaxPagesPerHost => "raise --max-pages-per-host, with --recrawl",
             Self::HostMemory => "raise --max-memory, or use a crawl directory",
             _ => "raise --trap-budget, or --traps ignore, with --recrawl",
@@ -85,7 +85,6 @@ impl TrapRule {
     pub(super) fn of_scope(rule: ScopeRule) -> Option<Self> {
         match rule {
             ScopeRule::PathDepth => Some(Self::PathDepth),
-            ScopeRule::PathRepeats => Some(Self::PathRepeats),
             _ => None,
         }
     }

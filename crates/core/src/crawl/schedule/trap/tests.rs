@@ -5,6 +5,7 @@ use super::cuts::{MAX_CUTS, MAX_EXAMPLE};
 use super::*;
 use crate::base::link::LinkKind;
 use crate::crawl::rules::Config;
+use crate::page::follow_list::FollowList;
 use crate::page::sitemap::Sitemap;
 use crate::{Outcome, Time};
 use std::collections::HashSet;
@@ -34,6 +35,10 @@ impl TestCrawl {
         visit.for_keeper.slot = Some((LaneId(lane), 0));
         (visit.facts.status, visit.facts.bytes_wire) = (Some(200), 5_000);
         visit.for_keeper.likeness = text.map(|(text, sketch)| Likeness { text, sketch });
+        visit.for_keeper.found = FollowList::new(0, depth + 1, 9);
+        for text in links {
+            visit.for_keeper.found.push(Url::parse(text).expect("a valid URL").as_ref(), LinkKind::Anchor);
+        }
         let mut judging = self.traps.open(&visit);
         let mut skipped = Vec::new();
         for text in links {
@@ -96,12 +101,12 @@ fn links_on_pages_with_the_same_text_are_limited() {
 }
 
 #[test]
-fn the_example_of_a_circular_path_is_that_path() {
+fn the_example_of_a_deep_path_is_that_path() {
     let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
     let rules = config.compile(1).expect("valid settings");
-    let circular = format!("http://h.example{}/", "/a/b".repeat(20));
-    let longer_than_an_example = circular.replace('b', &"b".repeat(90));
-    for location in [circular, longer_than_an_example] {
+    let deep = format!("http://h.example{}/", "/a/b".repeat(20));
+    let longer_than_an_example = deep.replace('b', &"b".repeat(90));
+    for location in [deep, longer_than_an_example] {
         let link = Link::root(Url::parse("http://h.example/page").expect("a valid URL"), 9);
         let mut visit = Visit::with_outcome(link, crate::base::job::Purpose::Page, Outcome::Redirect, Time::ZERO);
         visit.for_keeper.slot = Some((LaneId(0), 0));
@@ -112,6 +117,29 @@ fn the_example_of_a_circular_path_is_that_path() {
         assert_eq!((cuts.len(), cuts[0].skipped), (1, 1), "{cuts:?}");
         assert_eq!(&*cuts[0].example, &location[..location.len().min(MAX_EXAMPLE)]);
     }
+}
+
+#[test]
+fn a_host_has_a_small_budget_for_paths_that_repeat_themselves() {
+    let mut crawl = TestCrawl::new(|config| config.trap_budget = 4_096);
+    let repeating =
+        |from: usize| (from..from + 10).map(|n| format!("http://h.example/a{n}/a{n}/a{n}")).collect::<Vec<_>>();
+    let page = |crawl: &mut TestCrawl, number: u64, links: &[String]| {
+        crawl.page(0, "http://h.example/p/1", 1, Some((number, number)), links)
+    };
+    // A known URL is not charged again, and pages with new texts refund nothing.
+    for number in 0..100 {
+        assert_eq!(page(&mut crawl, number, &repeating(0)), []);
+    }
+    assert_eq!(page(&mut crawl, 100, &repeating(10)), [TrapRule::PathRepeats; 4]);
+    assert_eq!(page(&mut crawl, 101, &page_urls(0, 10)), []);
+    let elsewhere = ["http://other.example/x/y/x/y/x/y".to_owned()];
+    assert_eq!(page(&mut crawl, 102, &elsewhere), []);
+    let cuts = crawl.traps.cuts();
+    assert_eq!((cuts.len(), cuts[0].rule, cuts[0].skipped), (1, TrapRule::PathRepeats, 4));
+    assert_eq!((&*cuts[0].at, &*cuts[0].example), ("h.example", "http://h.example/a16/a16/a16"));
+    let mut ignoring = TestCrawl::new(|config| config.traps = TrapPolicy::Ignore);
+    assert_eq!((0..50).map(|n| page(&mut ignoring, n, &repeating(n as usize * 10)).len()).sum::<usize>(), 0);
 }
 
 #[test]
