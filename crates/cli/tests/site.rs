@@ -55,11 +55,25 @@ fn web() -> (RunningWeb, String, String) {
          <img src='data:,' data-src=/lazy.gif><video poster=/poster.gif></video>\
          <table background=/table.gif><tr><td background=/cell.gif></table>\
          <iframe srcdoc='&lt;img src=&quot;/nested.gif&quot;&gt;&lt;a href=/nested&gt;x&lt;/a&gt;'></iframe>\
-         <svg><use href=/shapes.svg#s /></svg><script src=/gone.js></script><img src=/gone.gif></body></html>"
+         <svg style='fill:url(/drawn.gif)'><use href=/shapes.svg#s /></svg><img lowsrc=/old.gif><script src=/gone.js></script><img src=/gone.gif></body></html>"
     );
     let page = |body: &str| Response::html(format!("<title>t</title>{body}"));
-    let names =
-        ["one", "two", "three", "og", "in-style", "in-attribute", "lazy", "poster", "icon", "table", "cell", "nested"];
+    let names = [
+        "one",
+        "two",
+        "three",
+        "og",
+        "in-style",
+        "in-attribute",
+        "lazy",
+        "poster",
+        "icon",
+        "table",
+        "cell",
+        "nested",
+        "old",
+        "drawn",
+    ];
     let site = names.iter().fold(site, |site, name| site.page(&format!("/{name}.gif"), image()));
     let site = site
         .page("/", Response::html(start))
@@ -114,7 +128,8 @@ fn assets_are_found_in_many_kinds_of_references() {
         "/table.gif",
         "/cell.gif",
         "/nested.gif",
-        "/nested",
+        "/old.gif",
+        "/drawn.gif",
         "/icon.gif",
         "/shapes.svg",
         "/app.webmanifest",
@@ -122,6 +137,7 @@ fn assets_are_found_in_many_kinds_of_references() {
     ] {
         assert!(own.contains(path), "{path} is missing in {own:?}");
     }
+    assert!(!own.contains("/nested"), "a link of a page in srcdoc was followed: {own:?}");
     let other: Vec<String> = fetched(&records, &cdn).into_iter().collect();
     assert_eq!(other, ["/cdn.css", "/deep/bg.gif", "/far.gif", "/more.css", "/more.gif"]);
 
@@ -184,7 +200,9 @@ fn an_exported_site_has_relative_links_and_placeholders() {
         "data-src=\"lazy.gif\"",
         "<use href=\"shapes.svg#s\"></use>",
         "<table background=\"table.gif\"><tr><td background=\"cell.gif\"></table>",
-        "&lt;img src=&quot;nested.gif&quot;&gt;&lt;a href=&quot;nested.html&quot;&gt;x&lt;/a&gt;\"></iframe>",
+        &format!(
+            "&lt;img src=&quot;nested.gif&quot;&gt;&lt;a href=&quot;{root}nested&quot;&gt;x&lt;/a&gt;\"></iframe>"
+        ),
         "<img src=\"data:image/gif;base64,",
     ] {
         assert!(start.contains(expected), "{expected} is missing in:\n{start}");

@@ -19,6 +19,9 @@ impl TokenHandler for Collector {
         if self.foreign.start(key, tag) {
             if self.templates == 0 {
                 self.handle_foreign(key, tag);
+                if self.limits.assets {
+                    self.add_hidden_assets(tag);
+                }
             }
             return TextMode::Markup;
         }

@@ -2,7 +2,7 @@
 //!
 //! Collects links by kind, title, robots directives, base and declared charset. Links and texts are stored as received,
 //! and are resolved and decoded when the page ends. Content of `noscript` counts, because scripts are not executed.
-//! Content of `template` elements does not. Of a page in a `srcdoc` attribute, only the links count.
+//! Content of `template` elements does not. Of a page in a `srcdoc` attribute, only the resources count.
 
 use encoding_rs::Encoding;
 use memchr::memmem;
@@ -198,7 +198,7 @@ impl Collector {
         }
     }
 
-    /// Adds the links of a page in a `srcdoc` attribute. Its title, directives and texts are not those of this page.
+    /// Adds the resources of a page in a `srcdoc` attribute. Its links, title, directives and texts are not those of this page.
     fn add_nested_page(&mut self, page: &[u8]) {
         if self.nesting >= MAX_NESTING {
             return;
@@ -214,7 +214,8 @@ impl Collector {
         tokenizer.finish(&mut nested);
         nested.finish();
         for (href, link) in nested.links.iter() {
-            if matches!(link.kind, LinkKind::Anchor | LinkKind::Frame | LinkKind::Form | LinkKind::Asset) {
+            // Its anchors are not followed: they do not belong to this page.
+            if link.kind == LinkKind::Asset {
                 self.add_link(href, link.kind, link.nofollow);
             }
         }
@@ -368,8 +369,10 @@ impl Collector {
                 }
             }
             names::IMG => {
-                let [source, srcset, alt] = self.values(tag, ["src", "srcset", "alt"]);
-                self.add_assets([source]);
+                // `lowsrc` and `dynsrc` are old attributes that the exporter copies too.
+                let [source, srcset, alt, low, dynamic] =
+                    self.values(tag, ["src", "srcset", "alt", "lowsrc", "dynsrc"]);
+                self.add_assets([source, low, dynamic]);
                 self.add_srcset(srcset);
                 match alt {
                     None => self.facts.images_without_alt = self.facts.images_without_alt.saturating_add(1),
