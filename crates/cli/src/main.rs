@@ -14,6 +14,7 @@ mod report_page;
 mod results;
 mod screen;
 mod wording;
+mod soft_404;
 
 fn main() -> std::process::ExitCode {
     #[cfg(feature = "jemalloc")]

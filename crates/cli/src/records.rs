@@ -55,6 +55,8 @@ pub struct StoredRecord {
     /// The number of words. Present if facts of HTML pages were recorded.
     pub words: Option<u64>,
     pub images_without_alt: Option<u32>,
+    /// Whether the page looks empty without scripts.
+    pub needs_scripts: bool,
     /// The `MinHash` of the text, by which the texts of pages are compared, in hexadecimal digits.
     pub minhash: Option<String>,
     pub og: OpenGraph,

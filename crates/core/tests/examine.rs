@@ -532,6 +532,41 @@ fn facts_for_the_record_are_collected() {
 }
 
 #[test]
+fn pages_that_look_empty_without_scripts_are_recognised() {
+    let needs_scripts = |body: &str| examine(body).facts.expect("facts of HTML").needs_scripts;
+    let few_words = "word ".repeat(16);
+    let many_words = "word ".repeat(50);
+    let ask = "<noscript>You need to enable <b>JavaScript</b> to run this app.</noscript>";
+    for body in [
+        "<title>App</title><div id=root></div><script src=a.js></script>",
+        "<script src=a.js></script><div class=x id='app'> <!-- - --><div><div class=spinner></div></div></div>",
+        "<DIV ID=page><p>Menu</p><div id=root>\n</div></DIV><script>x</script>",
+        "<app-root></app-root><script type=module src=main.js></script>",
+        "<my-application-shell><other-element-of-it></other-element-of-it></my-application-shell><script></script>",
+        &format!("<script src=a.js></script>{few_words}{ask}"),
+        &format!("<noscript><p>{many_words} JAVASCRIPT</noscript><script></script>"),
+        &format!("{few_words}<script src=a.js></script><script id=__NEXT_DATA__ type='application/json'>{{}}</script>"),
+    ] {
+        assert!(needs_scripts(body), "{body}");
+    }
+    for body in [
+        "<div id=root></div>",
+        "<p>Text</p><script src=a.js></script>",
+        "<div id=root>Text</div><script src=a.js></script>",
+        "<div id=logo><img src=a alt=''></div><script src=a.js></script>",
+        "<div id=login><form><input></form></div><script src=a.js></script>",
+        "<template><div id=root></div></template><script src=a.js></script>",
+        "<div id=root></div><script type='application/ld+json'>{}</script>",
+        "<noscript><img src=pixel></noscript><script src=a.js></script>",
+        &format!("<div id=map></div>{few_words}<script src=a.js></script>"),
+        &format!("{many_words}{ask}<div id=root></div><script type=application/json></script><script></script>"),
+        &format!("{ask}{many_words}<script></script>"),
+    ] {
+        assert!(!needs_scripts(body), "{body}");
+    }
+}
+
+#[test]
 fn the_first_heading_with_text_counts() {
     let h1 = |body: &str| examine(body).facts.and_then(|facts| facts.h1).map(String::from);
     assert_eq!(h1("<h1><a href=/><img src=l alt='The &amp;lt; logo'></a></h1>").as_deref(), Some("The &lt; logo"));

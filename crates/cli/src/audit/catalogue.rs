@@ -67,6 +67,7 @@ catalogue! {
     SitemapError "sitemap-error" Error "Sitemap lists URLs that are not 200" "Search engines waste requests and trust the sitemap less." "List only pages that answer 200 directly.";
     SitemapFault "sitemap-fault" Error "Sitemaps that cannot be read" "Search engines miss the pages that only the sitemap lists." "Correct the file, or the URL in robots.txt or in the sitemap index.";
     RobotsFault "robots-fault" Error "Faults in robots.txt" "Crawlers may ignore the faulty lines, or stay away from the whole site." "Correct the line that is named.";
+    SoftError "soft-404" Error "Error pages with status 200" "Search engines index the error page, and checks of links do not notice that the page is missing." "Answer with status 404 or 410 for a page that does not exist.";
     FragmentMissing "fragment-missing" Warning "Links to missing parts of pages" "The link leads to the top of the page, not to the part that it names." "Correct the fragment, or give the part this id.";
     TitleMissing "title-missing" Warning "Pages without a title" "Search results and browser tabs show the URL instead." "Give every page a title of its own.";
     TitleDuplicate "title-duplicate" Warning "Titles used by several pages" "Visitors cannot tell the pages apart in search results." "Write a title that says what is special about each page.";
@@ -86,6 +87,7 @@ catalogue! {
     ImageLarge "image-large" Warning "Large images" "The page takes long to load on slow connections." "Compress the image or serve a smaller one.";
     DuplicateBody "duplicate-body" Warning "Pages with the same content" "Search engines pick one and ignore the others." "Redirect to one URL, or name it as canonical.";
     NearDuplicate "near-duplicate" Warning "Pages with nearly the same text" "Search engines may treat them as one." "Merge them, or make each worth its own URL.";
+    NeedsScripts "needs-scripts" Warning "Pages that look empty without scripts" "Whoever runs no scripts, such as many crawlers and previews, sees no text and finds no links." "Send the text and the links of the page in its HTML.";
     PageSlow "slow-page" Warning "Slow pages" "Visitors leave before the page is there." "Find out what the server does for so long; cache it.";
     TitleLong "title-long" Notice "Titles longer than 70 characters" "Search results cut them." "Say the important part first, or shorten the title.";
     TitleShort "title-short" Notice "Titles shorter than 10 characters" "They say little in search results." "Say what the page is about.";

@@ -17,6 +17,7 @@ use argiope_core::Outcome;
 
 use crate::records::{self, ReadError, StoredRecord};
 use crate::report::CheckedLinks;
+use crate::soft_404::says_not_found;
 pub use catalogue::{CATALOGUE, FindingId, FindingKind, Severity};
 use index::{InsecureEdge, SiteIndex, foreign_canonical, is_fetched_html, text_hash};
 
@@ -337,6 +338,16 @@ impl Judge<'_> {
             if is_fetched && target != url && !has_return_link {
                 self.add_finding(FindingId::HreflangNoReturn, url, format!("{code}: {target}"));
             }
+        }
+        if record.status == Some(200) && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words) {
+            self.add_finding(
+                FindingId::SoftError,
+                url,
+                record.title.clone().or_else(|| record.h1.clone()).unwrap_or_default(),
+            );
+        }
+        if record.needs_scripts {
+            self.add_finding(FindingId::NeedsScripts, url, "");
         }
         if record.depth > DEEP_PAGE {
             self.add_finding(FindingId::DeepPage, url, format!("{} clicks", record.depth));

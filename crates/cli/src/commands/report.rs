@@ -141,6 +141,8 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "lost_hosts": report.lost_hosts().map(|(host, totals)| json!({ "host": host, "urls": totals.failed })).collect::<Vec<_>>(),
         "sitemaps_with_faults": sitemaps_value(&report),
         "duplicates": duplicates_value(&report),
+        "soft_404s": report.soft_404s,
+        "needs_scripts": report.needs_scripts,
         "changes": report.changes.as_ref().map(changes_value),
         "links": links_value(&LinkFacts::of_directory(directory)?),
         "check": CheckedLinks::of_directory(directory)?.map(|checked| checked.to_json()),
@@ -429,9 +431,13 @@ fn append_outcomes(text: &mut String, report: &CrawlReport) {
         let line = format!("  {:<24}{:>12}   {statuses}", wording::outcome(outcome), wording::count(number));
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for (name, number) in
-        [("truncated", report.truncated), ("duplicates", report.duplicates.total), ("retries", report.retries)]
-    {
+    for (name, number) in [
+        ("truncated", report.truncated),
+        ("duplicates", report.duplicates.total),
+        ("errors with status 200", report.soft_404s),
+        ("empty without scripts", report.needs_scripts),
+        ("retries", report.retries),
+    ] {
         if number > 0 {
             let _ = writeln!(text, "  {name:<24}{:>12}", wording::count(number));
         }

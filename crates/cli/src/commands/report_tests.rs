@@ -23,6 +23,8 @@ fn page(url: &str) -> PageSummary<'_> {
         bytes_wire: 8_123,
         bytes_body: 31_234,
         truncated: None,
+        needs_scripts: false,
+        is_soft_404: false,
         digest: None,
         links: 40,
         new_links: 12,

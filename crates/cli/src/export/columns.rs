@@ -92,6 +92,7 @@ columns! {
     "og_title" Text record => record.og.title.as_deref();
     "og_image" Text record => record.og.image.as_deref();
     "images_without_alt" Number record => record.images_without_alt.map(u64::from);
+    "needs_scripts" Flag record => record.needs_scripts;
     "insecure" Flag record => record.insecure;
     "minhash" Text record => record.minhash.as_deref();
     "inlinks" Number record => record.inlinks.map(u64::from);

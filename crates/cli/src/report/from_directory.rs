@@ -13,6 +13,7 @@ use argiope_store::disk::{self, HistoryEvent};
 use super::detail::{self, ReportDetail};
 use super::{ChangeList, CrawlReport, End, FaultySitemap, LoopMember, PageSummary, RedirectLoops};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
+use crate::soft_404::says_not_found;
 
 /// One run of the crawl, according to its records.
 #[derive(Default)]
@@ -217,6 +218,9 @@ fn page_summary<'a>(record: &'a StoredRecord, rules: Option<&Rules>) -> PageSumm
         bytes_wire: record.bytes_wire.unwrap_or(0),
         bytes_body: record.bytes_body.unwrap_or(0),
         truncated: record.truncated,
+        needs_scripts: record.needs_scripts,
+        is_soft_404: record.status == Some(200)
+            && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words),
         digest: record.digest.as_deref().and_then(short_digest),
         links: record.links.unwrap_or(0),
         new_links: record.new_links.unwrap_or(0),

@@ -32,6 +32,7 @@ use argiope_core::crawl::status::OutcomeCounts;
 use argiope_fleet::segments::open_graph;
 use argiope_store::disk::GraphRound;
 
+use crate::soft_404::says_not_found;
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use backlinks::Backlinks;
 pub use changes::ChangeList;
@@ -90,6 +91,10 @@ pub struct PageSummary<'a> {
     pub bytes_wire: u64,
     pub bytes_body: u64,
     pub truncated: Option<Truncated>,
+    /// Whether the page looks empty without scripts.
+    pub needs_scripts: bool,
+    /// Whether it is an error page with status 200.
+    pub is_soft_404: bool,
     /// The first eight bytes of the body's digest.
     pub digest: Option<u64>,
     pub links: u32,
@@ -122,6 +127,11 @@ impl<'a> PageSummary<'a> {
             bytes_wire: visit.facts.bytes_wire,
             bytes_body: visit.facts.bytes_body,
             truncated: visit.facts.truncated,
+            is_soft_404: visit.facts.status == Some(200)
+                && visit.findings.facts.as_ref().is_some_and(|facts| {
+                    says_not_found(visit.findings.title.as_deref(), facts.h1.as_deref(), Some(facts.words))
+                }),
+            needs_scripts: visit.findings.facts.as_ref().is_some_and(|facts| facts.needs_scripts),
             digest: visit.findings.digest.and_then(|digest| Some(u64::from_be_bytes(*digest.first_chunk()?))),
             links: visit.findings.links,
             new_links: visit.findings.new_links,
@@ -264,6 +274,10 @@ pub struct CrawlReport {
     pub failures: BTreeMap<ErrorKind, FailureGroup>,
     /// Pages with an incomplete body.
     pub truncated: u64,
+    /// Pages that look empty without scripts.
+    pub needs_scripts: u64,
+    /// Error pages with status 200.
+    pub soft_404s: u64,
     /// Attempts after the first one of each URL.
     pub retries: u64,
     pub bytes_wire: u64,
@@ -314,6 +328,8 @@ impl Default for CrawlReport {
             outcome_statuses: BTreeMap::new(),
             failures: BTreeMap::new(),
             truncated: 0,
+            needs_scripts: 0,
+            soft_404s: 0,
             retries: 0,
             bytes_wire: 0,
             bytes_body: 0,
@@ -361,6 +377,9 @@ impl CrawlReport {
         self.bytes_body += page.bytes_body;
         self.retries += u64::from(page.tries.saturating_sub(1));
         self.truncated += u64::from(page.truncated.is_some());
+        self.soft_404s += u64::from(page.is_soft_404);
+        self.needs_scripts +=
+            u64::from(page.needs_scripts && matches!(page.outcome, Outcome::Ok | Outcome::NotModified));
         if let Some(status) = page.status {
             *self.statuses.entry(status).or_default() += 1;
             *self.outcome_statuses.entry((page.outcome, status)).or_default() += 1;

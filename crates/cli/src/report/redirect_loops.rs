@@ -93,6 +93,8 @@ impl LoopMember {
             bytes_wire: 0,
             bytes_body: *bytes_body,
             truncated: None,
+            needs_scripts: false,
+            is_soft_404: false,
             digest: None,
             links: 0,
             new_links: 0,

@@ -19,6 +19,8 @@ fn page(url: &str) -> PageSummary<'_> {
         bytes_wire: 10,
         bytes_body: 20,
         truncated: None,
+        needs_scripts: false,
+        is_soft_404: false,
         digest: None,
         links: 0,
         new_links: 0,

@@ -208,6 +208,8 @@ mod tests {
             bytes_wire: 1_000,
             bytes_body: 900,
             truncated: None,
+            needs_scripts: false,
+            is_soft_404: false,
             digest: None,
             links: 0,
             new_links: 0,

@@ -116,6 +116,13 @@ pub struct WordCount {
     pub ideographs: u64,
 }
 
+impl WordCount {
+    /// The number of words, as if the text were UTF-8.
+    pub fn total(self) -> u64 {
+        self.spaced + self.ideographs
+    }
+}
+
 impl Default for LikenessReader {
     fn default() -> Self {
         Self {

@@ -70,6 +70,8 @@ struct Line<'a> {
     og: Option<&'a OpenGraph>,
     #[serde(skip_serializing_if = "Option::is_none")]
     images_without_alt: Option<u32>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    needs_scripts: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     minhash: Option<MinHash>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,6 +261,7 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, warc: Option<&WarcLocat
         words: facts.map(|facts| facts.words),
         og: facts.map(|facts| &facts.og).filter(|og| !og.is_empty()),
         images_without_alt: facts.map(|facts| facts.images_without_alt),
+        needs_scripts: facts.is_some_and(|facts| facts.needs_scripts),
         minhash: facts.and_then(|facts| facts.minhash),
         bytes_wire: (visit.facts.bytes_wire > 0 || has_response).then_some(visit.facts.bytes_wire),
         bytes_body: has_response.then_some(visit.facts.bytes_body),
@@ -374,6 +377,7 @@ mod tests {
             words: 420,
             og: OpenGraph { title: Some("Shared".into()), image: Some("https://h.example/i.png".into()) },
             images_without_alt: 2,
+            needs_scripts: true,
             minhash: Some(MinHash(0xAB)),
         }));
         visit.facts.started = Time::from_micros(1_000_000);
@@ -384,7 +388,7 @@ mod tests {
             "title": "A \"title\"\u{7}", "bytes_wire": 8123, "bytes_body": 31234, "truncated": "length",
             "description": "What it is about", "h1": "A heading", "h1_count": 1, "lang": "en",
             "meta_robots": ["noindex", "max-snippet:-1"], "words": 420,
-            "og": {"title": "Shared", "image": "https://h.example/i.png"}, "images_without_alt": 2,
+            "og": {"title": "Shared", "image": "https://h.example/i.png"}, "images_without_alt": 2, "needs_scripts": true,
             "minhash": "00000000000000ab",
             "links": 40, "new_links": 12, "ms": {"dns": 3, "total": 140}, "started": "2026-01-02T03:04:06.678Z",
             "ip": "203.0.113.9", "http": "1.1", "digest": format!("sha256:{}", "ab".repeat(32)),

@@ -36,6 +36,9 @@ pub struct PageFacts {
     pub og: OpenGraph,
     /// Number of `img` elements without an `alt` attribute. An empty `alt` marks a decoration and is not counted.
     pub images_without_alt: u32,
+    /// Whether the page looks empty without scripts: few words, and a sign that scripts make the content.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub needs_scripts: bool,
     /// For comparing the texts of pages; `None` if there is too little text.
     pub minhash: Option<MinHash>,
 }

@@ -85,6 +85,7 @@ impl LinkResolution<'_> {
                 image: image.map(|url| url.as_str().into()),
             },
             images_without_alt: raw.images_without_alt,
+            needs_scripts: self.collector.empty_page.looks_empty(words.total()),
             minhash: self.collector.likeness.min_hash(),
         }
     }

@@ -29,6 +29,7 @@ impl TokenHandler for Collector {
             self.templates += 1;
         }
         if self.templates == 0 {
+            self.empty_page.start(key, tag, self.likeness.words().total());
             self.handle_html(key, tag);
             if self.limits.assets {
                 self.add_hidden_assets(tag);
@@ -58,6 +59,9 @@ impl TokenHandler for Collector {
         }
         self.apply_to_texts(key(name), name);
         if self.dialect == Dialect::Html {
+            if self.templates == 0 {
+                self.empty_page.end(key(name), name, self.likeness.words().total());
+            }
             self.foreign.end(name);
             if self.templates > 0 && key(name) == names::TEMPLATE && !self.foreign.is_inside() {
                 self.templates -= 1;
@@ -78,6 +82,7 @@ impl TokenHandler for Collector {
         if !self.is_feed {
             self.likeness.text(text);
         }
+        self.empty_page.text(text);
         if self.facts.in_heading {
             self.facts.push_heading(text);
         }

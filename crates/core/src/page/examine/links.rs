@@ -14,6 +14,7 @@ use super::characters::is_space;
 use super::charset;
 use super::css::{CssReader, CssUrl, unescape_css};
 use super::directives::Directives;
+use super::empty_page::EmptyPageReader;
 use super::entities::{self, TextContext};
 use super::facts::{RawFacts, alt_text};
 use super::foreign::ForeignStack;
@@ -63,6 +64,8 @@ pub struct Collector {
     pub is_feed: bool,
     /// Reads the text of the page, for near-duplicate detection and the word count.
     pub likeness: LikenessReader,
+    /// Recognises pages that look empty without scripts.
+    pub empty_page: EmptyPageReader,
     pub(super) foreign: ForeignStack,
     /// Number of open `template` elements.
     pub(super) templates: u32,
@@ -97,6 +100,7 @@ impl Collector {
             capped: false,
             is_feed: false,
             likeness: LikenessReader::default(),
+            empty_page: EmptyPageReader::default(),
             foreign: ForeignStack::default(),
             templates: 0,
             capturing: None,

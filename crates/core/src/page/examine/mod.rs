@@ -14,6 +14,7 @@
 //! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
 //! | `raw_links`, `resolve` | links as received, and the URLs that result |
 //! | `facts` | facts for the record of a page |
+//! | `empty_page` | whether a page looks empty without scripts |
 //! | `findings` | from collected data to findings, at the end of a page |
 //! | `css`, `manifest` | URLs of style sheets and of web app manifests |
 //! | `charset`, `entities` | from bytes to text |
@@ -37,6 +38,7 @@ mod characters;
 mod charset;
 mod css;
 mod directives;
+mod empty_page;
 mod entities;
 mod facts;
 mod feeds;

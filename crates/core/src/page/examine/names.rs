@@ -28,12 +28,12 @@ macro_rules! names {
 }
 
 names! {
-    A b"a" AREA b"area" AUDIO b"audio" BASE b"base" BODY b"body" CHANNEL b"channel" DESC b"desc"
+    A b"a" AREA b"area" AUDIO b"audio" BASE b"base" BODY b"body" CHANNEL b"channel" DESC b"desc" DIV b"div"
     EMBED b"embed" FEED b"feed" FEIMAGE b"feimage" FONT b"font" FORM b"form" FRAME b"frame" GUID b"guid"
     H1 b"h1" HTML b"html"
-    IFRAME b"iframe" IMAGE b"image" IMG b"img" INPUT b"input" LINK b"link" MATH b"math" META b"meta" MI b"mi" MN b"mn"
-    MO b"mo" MS b"ms" MTEXT b"mtext" NOEMBED b"noembed" NOFRAMES b"noframes" OBJECT b"object" RDF b"rdf"
-    RSS b"rss" SCRIPT b"script" SOURCE b"source" STYLE b"style" SVG b"svg" TEMPLATE b"template" TEXTAREA b"textarea"
+    IFRAME b"iframe" IMAGE b"image" IMG b"img" INPUT b"input" LINK b"link" MAIN b"main" MATH b"math" META b"meta" MI b"mi" MN b"mn"
+    MO b"mo" MS b"ms" MTEXT b"mtext" NOEMBED b"noembed" NOFRAMES b"noframes" NOSCRIPT b"noscript" OBJECT b"object" RDF b"rdf"
+    RSS b"rss" SCRIPT b"script" SECTION b"section" SOURCE b"source" STYLE b"style" SVG b"svg" TEMPLATE b"template" TEXTAREA b"textarea"
     TITLE b"title" TRACK b"track" USE b"use" VIDEO b"video" XMP b"xmp"
 }
 
