@@ -125,6 +125,8 @@ fn fetch_shows_the_certificate_and_that_it_was_not_verified() {
     let (text, stderr) = shown(&["fetch", &root]);
     assert!(text.contains("unknown issuer") || text.contains("expired since"), "{text}");
     assert!(!text.contains("insecure") && stderr.is_empty(), "{text}{stderr}");
+    let (_, stderr) = shown(&["check", &root, "--allow-private"]);
+    assert!(stderr.contains("failed: tls: ") && stderr.contains("-k skips the verification"), "{stderr}");
 }
 
 #[test]

@@ -351,7 +351,11 @@ impl SiteReader {
         }
         if visit.link.kind == LinkKind::Root && visit.facts.outcome != Outcome::Ok && visit.facts.redirect.is_none() {
             let status = visit.facts.status.map_or_else(String::new, |status| format!(" {status}"));
-            let error = visit.facts.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+            let error = visit
+                .facts
+                .error
+                .as_ref()
+                .map_or_else(String::new, |error| format!(": {}: {}", error.kind, error.advised()));
             self.notes.push(format!("{}: {}{status}{error}", visit.link.url, visit.facts.outcome));
         }
         // The crawl requests bodies.
