@@ -29,7 +29,7 @@ mod text_fragment;
 mod web;
 
 pub use cache::CheckCache;
-pub use document::{DocumentType, ReferenceKind};
+pub use document::{DocumentType, ReferenceKind, steps_of_reading};
 pub use finding::{CheckReport, CheckSummary, Fault, FaultKind, LinkFinding, Occurrence, Verdict};
 pub use folder::FolderCheck;
 pub use options::{BadStatusRanges, CheckLimits, CheckOptions, CheckProgress, StatusRanges, read_ignore_file};

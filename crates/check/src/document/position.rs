@@ -31,7 +31,6 @@ impl<'a> LineCounter<'a> {
     }
 
     /// The bytes that were read so far, some of them several times.
-    #[cfg(test)]
     pub fn steps(&self) -> u64 {
         self.steps
     }
