@@ -8,13 +8,14 @@ mod diff;
 mod explain;
 mod export;
 mod flags;
+mod locale;
 mod records;
 mod report;
 mod report_page;
 mod results;
 mod screen;
-mod wording;
 mod soft_404;
+mod wording;
 
 fn main() -> std::process::ExitCode {
     #[cfg(feature = "jemalloc")]

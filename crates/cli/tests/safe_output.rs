@@ -170,3 +170,33 @@ fn a_report_opens_no_link_no_pipe_and_no_huge_file_in_place_of_the_findings_of_a
         fs::remove_file(&findings).expect("removed");
     }
 }
+
+#[test]
+fn a_locale_that_is_not_utf_8_gets_ascii() {
+    let site = Site::http("127.6.7.9:0").expect("a loopback address");
+    let site = site
+        .page("/", Response::html("<title>Größe</title><a href=/moved>x</a><a href=/gone>Größe</a>"))
+        .page("/moved", Response::redirect("/", 301));
+    let root = site.url("/");
+    let _web = serve(site);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run_in = |locale: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        command.args(arguments).env("LC_ALL", locale).current_dir(folder.path()).stdin(Stdio::null());
+        let output = command.output().expect("the binary runs");
+        [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"))
+    };
+    let crawl = ["crawl", &root, "--out", "d", "--fresh"];
+    for arguments in [&crawl[..], &["report", "d"], &["audit", "d"], &["explain", "d", &root], &["fetch", &root]] {
+        for text in run_in("C", arguments) {
+            assert!(text.is_ascii(), "{arguments:?}: {text}");
+        }
+    }
+    let [report, _] = run_in("C", &["report", "d"]);
+    assert!(report.contains("1 x 301 Moved Permanently") && report.contains("/moved -> "), "{report}");
+    let [report, _] = run_in("de_DE.UTF-8", &["report", "d"]);
+    assert!(report.contains("1 × 301 Moved Permanently"), "{report}");
+    // Data for programs is the same in every locale.
+    let [in_c, _] = run_in("C", &["export", "d", "--format", "jsonl"]);
+    assert!(in_c.contains("\"title\":\"Größe\""), "{in_c}");
+}

@@ -154,6 +154,7 @@ fn has_failing_finding(audit: &Audit, fail_on: &[String]) -> bool {
 /// Writes the text to `--output` or standard output. Returns the exit code.
 fn write_output(args: &AuditArgs, text: &[u8]) -> ExitCode {
     let written = match &args.output {
+        None if args.format == AuditFormat::Text => standard_output::write_text(&String::from_utf8_lossy(text)),
         None => standard_output::write(text),
         Some(file) => AtomicFile::write_output(file, text),
     };

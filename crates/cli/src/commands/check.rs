@@ -26,6 +26,7 @@ use crate::flags::config_file::{UsageError, check_settings};
 use crate::flags::{
     CheckFlags, CheckFormat, CheckSettings, EngineFlags, FetchFlags, PaceFlags, TrustFlags, command_help, one_of,
 };
+use crate::locale::localized;
 
 /// The targets of links may use `--max-memory` divided by this.
 const TARGET_MEMORY_DIVISOR: u64 = 4;
@@ -342,10 +343,13 @@ fn write_report(args: &CheckSettings, is_quiet: bool, targets: &CheckTargets, re
     let summary = output::summary_line(&report.summary);
     if !is_quiet {
         for note in &report.notes {
-            let _ = writeln!(std::io::stderr(), "note: {}", visible(note));
+            let _ = writeln!(std::io::stderr(), "note: {}", localized(&visible(note)));
         }
     }
     let written = match &args.output {
+        None if args.format == CheckFormat::Text => {
+            standard_output::write_text(&String::from_utf8_lossy(&render(args, report)))
+        }
         None => standard_output::write(&render(args, report)),
         Some(file) => AtomicFile::write_output(file, render(args, report)),
     };

@@ -26,6 +26,7 @@ use super::visit_reporter::{Verbosity, VisitReporter};
 use super::{FAILED, FINDINGS, INSECURE, USAGE, export, print_error, report, serve};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
+use crate::locale::localized;
 use crate::screen::json_log;
 use crate::screen::live::{LivePrinter, LiveView, View};
 use crate::screen::view;
@@ -367,7 +368,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     if !messages.quiet && printed != Err(RecordStreamFault::PipeClosed) {
         let printed_text = if messages.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
         // Ignored: if standard error is closed, the message has no reader.
-        let _ = write!(std::io::stderr(), "{printed_text}");
+        let _ = write!(std::io::stderr(), "{}", localized(&printed_text));
     }
     if let Some(directory) = directory
         && let Err(error) = AtomicFile::write_own(&directory.join(argiope_store::disk::REPORT), &text)
@@ -469,7 +470,7 @@ fn explained_state_code(messages: MessageSettings, report: &CrawlReport, names_u
 fn print_list(messages: MessageSettings, list: &str) {
     let text = if messages.log_json { json_log::message("error", list.trim()) + "\n" } else { list.to_owned() };
     // Ignored: if standard error is closed, the message has no reader.
-    let _ = write!(std::io::stderr(), "{text}");
+    let _ = write!(std::io::stderr(), "{}", localized(&text));
 }
 
 /// Prints an error that prevented or ended the crawl, with what to do about it. Returns its exit code.
@@ -493,7 +494,7 @@ pub(super) fn print_line(messages: MessageSettings, line: &str) {
 pub(super) fn print_message(messages: MessageSettings, kind: &str, line: &str) {
     if !messages.quiet {
         // Ignored: if standard error is closed, the message has no reader.
-        let _ = writeln!(std::io::stderr(), "{}", format_message(messages, kind, line));
+        let _ = writeln!(std::io::stderr(), "{}", localized(&format_message(messages, kind, line)));
     }
 }
 

@@ -13,6 +13,7 @@ use super::control_socket::{self, ControlRequest};
 use super::{FAILED, print_error, standard_output};
 use crate::flags;
 use crate::flags::config_file::UsageError;
+use crate::locale::localized;
 use crate::screen::view;
 use argiope_core::base::escape::visible;
 
@@ -98,7 +99,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
     match control_socket::request(&args.directory, &ControlRequest::Control(control)) {
         Ok(_) => {
             // Ignored: if standard error is closed, the exit code still reports the result.
-            let _ = writeln!(std::io::stderr(), "{}", visible(&confirmation));
+            let _ = writeln!(std::io::stderr(), "{}", localized(&visible(&confirmation)));
             Ok(ExitCode::SUCCESS)
         }
         Err(why) => Ok(fail(&why)),
@@ -107,7 +108,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
 
 fn print_status(status: &Status, json: bool) -> ExitCode {
     let text = if json { serde_json::to_string(status).unwrap_or_default() + "\n" } else { view::status(status) };
-    match standard_output::write(text.as_bytes()) {
+    match standard_output::write_text(&text) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             fail(&format!("standard output cannot be written: {error}"))
         }

@@ -464,7 +464,7 @@ fn print_line(line: &str) -> Result<(), Stopped> {
 
 /// Prints to standard output. Without a reader, the command ends.
 fn write(text: &str) -> Result<(), Stopped> {
-    standard_output::write(text.as_bytes()).map_err(Stopped::Output)
+    standard_output::write_text(text).map_err(Stopped::Output)
 }
 
 fn print_note(message: &str) {

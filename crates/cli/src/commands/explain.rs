@@ -36,7 +36,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
             if explanation.crawled_by.is_some() {
                 text += &pace_line(&args.directory, explanation.url.host()).unwrap_or_default();
             }
-            Ok(super::standard_output::print(text.as_bytes()))
+            Ok(super::standard_output::print_text(&text))
         }
         Err(ExplainError::Url(..)) if args.url.is_empty() => Err(UsageError("the URL is empty".into())),
         Err(error @ ExplainError::Url(..)) => Err(UsageError(visible(&error.to_string()).into_owned())),

@@ -14,6 +14,7 @@ use clap::{Args, ValueEnum};
 
 use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
+use crate::locale::localized;
 use crate::wording;
 use argiope_content::{Extraction, TextRequest};
 use argiope_core::base::escape::visible;
@@ -216,7 +217,7 @@ fn export_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, Strin
         message.push_str(&format!("; {missing} {are} not in the archive (crawl with --assets to fetch them)"));
     }
     // Ignored: if standard error is closed, the message has no reader.
-    let _ = writeln!(io::stderr(), "{message}");
+    let _ = writeln!(io::stderr(), "{}", localized(&message));
     Ok(())
 }
 

@@ -96,7 +96,7 @@ pub fn run(mut config: Config, shows_body: bool) -> Result<ExitCode, UsageError>
         text += &render(&ExchangeView::of(visit, line));
         has_response |= visit.facts.status.is_some();
     }
-    let code = super::standard_output::print(text.as_bytes());
+    let code = super::standard_output::print_text(&text);
     Ok(if has_response { code } else { ExitCode::from(FAILED) })
 }
 

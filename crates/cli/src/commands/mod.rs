@@ -39,6 +39,7 @@ use std::process::ExitCode;
 
 use crate::flags::config_file::UsageError;
 use crate::flags::{self, Command, config_file};
+use crate::locale::localized;
 
 /// Exit code: the command could not start or could not continue.
 const FAILED: u8 = 1;
@@ -119,5 +120,5 @@ fn warn_insecure() {
 /// Prints an error in clap's format.
 fn print_error(message: &str) {
     // Ignored: if standard error is closed, the message has no reader.
-    let _ = writeln!(std::io::stderr(), "error: {message}");
+    let _ = writeln!(std::io::stderr(), "error: {}", localized(message));
 }

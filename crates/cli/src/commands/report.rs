@@ -17,6 +17,7 @@ use clap::Args;
 use super::{FAILED, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions};
 use crate::flags::config_file::UsageError;
+use crate::locale::localized;
 use crate::records::ReadError;
 use crate::report::detail::{self, MAX_GROUP_URLS};
 use crate::report::words::{PLAIN_HTTP, headline, reason_words, with_phrase};
@@ -73,7 +74,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
             let links = LinkFacts::of_directory(&args.directory)?;
             let checked = CheckedLinks::of_directory(&args.directory)?;
             let text = render(&report, true) + &render_links(&links) + &render_checked(checked.as_ref());
-            Ok(write_output(text.as_bytes())?)
+            Ok(standard_output::write_text(&text)?)
         })
     };
     let why = match written {
@@ -92,7 +93,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
 /// Prints all URLs of a group.
 fn print_group(directory: &Path, group: &str) -> Result<(), ReadError> {
     let mut out = BufWriter::new(standard_output::open()?);
-    CrawlReport::urls_of(directory, group, |url| Ok(writeln!(out, "{}", visible(url))?))?;
+    CrawlReport::urls_of(directory, group, |url| Ok(writeln!(out, "{}", localized(&visible(url)))?))?;
     Ok(out.flush()?)
 }
 
@@ -140,9 +141,9 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "failures": failures_value(&report),
         "lost_hosts": report.lost_hosts().map(|(host, totals)| json!({ "host": host, "urls": totals.failed })).collect::<Vec<_>>(),
         "sitemaps_with_faults": sitemaps_value(&report),
-        "duplicates": duplicates_value(&report),
         "soft_404s": report.soft_404s,
         "needs_scripts": report.needs_scripts,
+        "duplicates": duplicates_value(&report),
         "changes": report.changes.as_ref().map(changes_value),
         "links": links_value(&LinkFacts::of_directory(directory)?),
         "check": CheckedLinks::of_directory(directory)?.map(|checked| checked.to_json()),

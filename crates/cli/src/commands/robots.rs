@@ -93,7 +93,7 @@ pub fn run(args: &RobotsArgs) -> Result<ExitCode, UsageError> {
         let word = if allowed { "allowed" } else { "disallowed" };
         text += &format!("{word}\t{}\t{}\n", visible(url), visible(&why));
     }
-    Ok(super::standard_output::print(text.as_bytes()))
+    Ok(super::standard_output::print_text(&text))
 }
 
 /// Whether the target may be fetched, and the reason for the user.

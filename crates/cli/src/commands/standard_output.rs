@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
 
 use super::{FAILED, print_error};
+use crate::locale::localized;
 
 /// Opens standard output for data.
 pub fn open() -> io::Result<io::Stdout> {
@@ -31,6 +32,16 @@ pub fn write(data: &[u8]) -> io::Result<()> {
 /// Writes data to standard output and returns the exit code of the command.
 pub fn print(data: &[u8]) -> ExitCode {
     exit_code(write(data))
+}
+
+/// Writes text for people to standard output.
+pub fn write_text(text: &str) -> io::Result<()> {
+    write(localized(text).as_bytes())
+}
+
+/// Writes text for people to standard output and returns the exit code of the command.
+pub fn print_text(text: &str) -> ExitCode {
+    exit_code(write_text(text))
 }
 
 /// The exit code of a command after writing to standard output.

@@ -17,6 +17,7 @@ use argiope_core::crawl::status::Status;
 
 use super::view::ScreenSize;
 use super::{json_log, view};
+use crate::locale::localized;
 
 /// Interval between frames on a terminal.
 const FRAME_INTERVAL: Duration = Duration::from_millis(125);
@@ -126,7 +127,7 @@ impl LivePrinter {
 fn print_directly(mut line: String) {
     line.push('\n');
     // Ignored: if standard error is closed, the crawl continues.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(localized(&line).as_bytes());
 }
 
 /// The loop of the thread: prints lines and frames until the sender of lines is dropped.
@@ -180,7 +181,7 @@ fn show(view: View, mut read_status: impl FnMut() -> Status, inbox: &Receiver<St
             last_drawn = Instant::now();
         }
         // Ignored: if standard error is closed, the crawl continues without the view.
-        let _ = std::io::stderr().write_all(frame.as_bytes());
+        let _ = std::io::stderr().write_all(localized(&frame).as_bytes());
         if !is_open {
             return;
         }

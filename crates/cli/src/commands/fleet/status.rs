@@ -252,7 +252,7 @@ pub fn status(args: &FleetStatusArgs) -> Result<ExitCode, FleetCommandError> {
         text += &format!("attention: {}\n", warning.message);
     }
     let text = visible_lines(text.trim_end()) + "\n";
-    Ok(standard_output::print(text.as_bytes()))
+    Ok(standard_output::print_text(&text))
 }
 
 /// Removes a shared crawl from the store.
