@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::block_on::block_on;
+use crate::feed::Feeding;
 use crate::request::IntoRequest;
 use crate::{Ack, Crawl, CrawlHandle, Delivery, Error, Page, Summary};
 
@@ -63,12 +64,12 @@ impl Pages {
         block_on(|context| self.crawl.poll_or_idle(context))
     }
 
-    /// Adds URLs to the crawl, like [`Crawl::feed`].
+    /// Adds URLs to the crawl, like [`Crawl::feed`]. [`Feeding::wait`] waits for the report.
     ///
     /// # Errors
     ///
     /// As [`Crawl::feed`].
-    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
+    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<Feeding, Error> {
         self.crawl.feed(requests)
     }
 

@@ -10,14 +10,14 @@ use argiope_core::crawl::rules::{
     BadValue, Config, ConfigError, HeaderLine, Pace, ProgramSettings, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
 };
 use argiope_core::crawl::transport::Transport;
-use argiope_core::page::follow::PageLink;
+use argiope_core::page::follow::{LinkVerdict, PageLink};
 use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::{Link, Url};
 use argiope_runtime::fetchers::Fetchers;
 use tokio::sync::oneshot;
 
 use crate::custom_frontier::CustomFrontier;
-use crate::hooks::{Filter, Hooks, OnRequest, OnResponse};
+use crate::hooks::{Filter, Hooks, LinkingPage, OnRequest, OnResponse};
 use crate::library_messages::in_library_words;
 use crate::settings;
 use crate::sink::{self, CLOSURE_INTERVAL, ClosureSink, Sink, SinkError};
@@ -327,7 +327,40 @@ impl CrawlBuilder {
     /// ```
     #[must_use]
     pub fn follow(mut self, follow: impl Fn(&PageLink<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.hooks.filter = Some(Filter(Arc::new(follow)));
+        self.hooks.filter = Some(Filter::Follow(Arc::new(follow)));
+        self
+    }
+
+    /// Calls `judge` for every URL in scope that a page links to, as [`follow`](Self::follow) does, and fetches links in
+    /// the order of their priorities: a host takes the link with the highest priority of all that are known when it can
+    /// send a request, and hosts whose next link has a high priority come first. The closure gets the page too, with
+    /// its text.
+    ///
+    /// It replaces `follow`. It runs on the worker threads.
+    ///
+    /// ```
+    /// use argiope::LinkVerdict::{Later, Skip, With};
+    ///
+    /// # fn run(root: &str) {
+    /// let crawl = argiope::Crawl::builder(root).max_pages(60).judge(|link, page| {
+    ///     if link.text.contains("Log out") {
+    ///         Skip
+    ///     } else if link.text.contains("spider") {
+    ///         With(10)
+    ///     } else if page.text().contains("spider") {
+    ///         With(5)
+    ///     } else {
+    ///         Later
+    ///     }
+    /// });
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn judge(
+        mut self,
+        judge: impl Fn(&PageLink<'_>, &LinkingPage<'_>) -> LinkVerdict + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.filter = Some(Filter::Judge(Arc::new(judge)));
         self
     }
 

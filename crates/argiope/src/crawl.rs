@@ -32,17 +32,17 @@ use argiope_runtime::{Error, run_lines};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ack::{Ack, Deliveries, add_number};
+use crate::feed::Feeding;
 use crate::handle::CrawlHandle;
 use crate::library_messages::in_library_words;
 use crate::page::Page;
 use crate::request::IntoRequest;
 
-/// Maximum number of unread pages. Beyond that, the crawl waits (backpressure). Bodies of unread pages count towards
-/// the memory budget for bodies.
-const MAX_UNREAD: usize = 1_024;
 /// The caller's progress is reported to the keeper after this many processed pages. After a crash, the next run
 /// delivers at most this many processed pages again, and those that were processed since the last commit.
 const REPORT_INTERVAL: u64 = 16;
+/// The keeper is told about every so many taken pages.
+const TAKEN_INTERVAL: u64 = 128;
 
 /// A running crawl, as a stream of its pages.
 ///
@@ -65,7 +65,7 @@ const REPORT_INTERVAL: u64 = 16;
 /// ```
 pub struct Crawl {
     /// Settled pages that the caller has not taken yet.
-    visits: mpsc::Receiver<Box<Visit>>,
+    visits: mpsc::UnboundedReceiver<Box<Visit>>,
     /// `None` once the crawl is closed or abandoned.
     keeper: Option<KeeperHandle>,
     handle: CrawlHandle,
@@ -80,8 +80,10 @@ pub struct Crawl {
     unreported_count: u64,
     /// Whether the keeper knows that the caller reads pages.
     has_reported: bool,
-    /// The value of `taken` with which the keeper knows that the caller waits for a page.
-    waits_after: Option<u64>,
+    /// The value of `taken` that the keeper knows.
+    told: u64,
+    /// Whether the keeper knows that the caller waits for a page.
+    is_waiting: bool,
     /// What the keeper was asked for last.
     asked: Asked,
     /// Whether the frontier is a custom one. If it panics, the panic continues in the caller.
@@ -140,7 +142,9 @@ impl Crawl {
         rules: Rules,
         begin: impl FnOnce(Rules, PageSender) -> Result<KeeperHandle, Error>,
     ) -> Result<Self, Error> {
-        let (sender, visits) = mpsc::channel(MAX_UNREAD);
+        // The keeper starts no requests while too many pages are unread, so the channel is bounded. It must not block: the
+        // caller may wait for an answer of the keeper or the writer.
+        let (sender, visits) = mpsc::unbounded_channel();
         let max_redirects = rules.max_redirects;
         let keeper = begin(rules, PageSender(sender)).map_err(in_library_words)?;
         let deliveries = Deliveries::new(keeper.inbox.clone());
@@ -155,7 +159,8 @@ impl Crawl {
             unreported: Vec::new(),
             unreported_count: 0,
             has_reported: false,
-            waits_after: None,
+            told: 0,
+            is_waiting: false,
             asked: Asked::Nothing,
             has_custom_frontier: false,
         })
@@ -213,13 +218,23 @@ impl Crawl {
     }
 
     /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`](crate::Request)s. Like roots, they are fetched
-    /// even if they are out of scope. Known URLs are not fetched again.
+    /// even if they are out of scope. Known URLs are not fetched again, unless the request has a
+    /// [`key`](crate::Request::key). The result can be awaited: it says which requests were added. If it is dropped, they
+    /// are added nevertheless.
+    ///
+    /// ```
+    /// # async fn run(crawl: &argiope::Crawl) -> Result<(), argiope::Error> {
+    /// let report = crawl.feed(["https://example.com/a", "https://example.com/b"])?.await;
+    /// println!("{} added, {} known before", report.added(), report.known());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
     /// One of them is not an http or https URL, has a header that cannot be sent, or is too large; then none of them is
     /// added. Or the crawl has ended: [`Crawl::next`] has returned `None`.
-    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
+    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<Feeding, Error> {
         self.handle.feed(requests)
     }
 
@@ -388,9 +403,8 @@ impl Crawl {
     /// Polls for the next page and its number.
     fn poll_delivery(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Page)>> {
         if let Poll::Ready(returned) = self.deliveries.poll_returned(cx) {
-            if self.waits_after.take().is_some() {
-                // The caller has a page again, so virtual time stands still.
-                self.handle.send(KeeperMessage::Waiting(u64::MAX));
+            if self.is_waiting {
+                self.tell_taken(false);
             }
             return Poll::Ready(Some(returned));
         }
@@ -398,6 +412,9 @@ impl Crawl {
             Poll::Ready(Some(visit)) => {
                 let number = self.taken;
                 self.taken += 1;
+                if self.is_waiting || self.taken - self.told >= TAKEN_INTERVAL {
+                    self.tell_taken(false);
+                }
                 if self.unreported_count >= REPORT_INTERVAL {
                     self.report_processed();
                 }
@@ -413,13 +430,18 @@ impl Crawl {
                 if self.unreported_count > 0 || !self.has_reported {
                     self.report_processed();
                 }
-                if self.waits_after != Some(self.taken) {
-                    self.waits_after = Some(self.taken);
-                    self.handle.send(KeeperMessage::Waiting(self.taken));
+                if !self.is_waiting || self.told != self.taken {
+                    self.tell_taken(true);
                 }
                 Poll::Pending
             }
         }
+    }
+
+    /// Tells the keeper how many pages the caller has taken, and whether it waits for the next one.
+    fn tell_taken(&mut self, is_waiting: bool) {
+        (self.told, self.is_waiting) = (self.taken, is_waiting);
+        self.handle.send(KeeperMessage::Taken { pages: self.taken, is_waiting });
     }
 
     /// The page that [`Crawl::next`] has returned is processed.
@@ -502,14 +524,14 @@ fn begin_on<F: CommitFrontier + Send + 'static>(
     KeeperHandle::start(CrawlSetup { frontier, fetchers, rules, clock, consumer, target, accepts_links: true })
 }
 
-/// Sends the pages to the stream. Blocks while [`MAX_UNREAD`] pages are unread.
-struct PageSender(mpsc::Sender<Box<Visit>>);
+/// Sends the pages to the stream.
+struct PageSender(mpsc::UnboundedSender<Box<Visit>>);
 
 impl VisitConsumer for PageSender {
     fn take(&mut self, settled: Settled) {
         // Only pages are delivered, not robots.txt and sitemaps. If the reader is gone, the send fails and is ignored.
         if settled.visit.is_page() {
-            let _ = self.0.blocking_send(settled.visit);
+            let _ = self.0.send(settled.visit);
         }
     }
 

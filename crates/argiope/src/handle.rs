@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_runtime::keeper_thread::KeeperMessage;
+use tokio::sync::oneshot;
 
 use crate::ack::Deliveries;
+use crate::feed::Feeding;
 use crate::request::IntoRequest;
 use crate::{Error, Request};
 
@@ -57,24 +59,31 @@ impl CrawlHandle {
     }
 
     /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`]s. Like roots, they are fetched even if they
-    /// are out of scope. Known URLs are not fetched again.
+    /// are out of scope. Known URLs are not fetched again. The result says which were added, as that of
+    /// [`Crawl::feed`](crate::Crawl::feed).
     ///
     /// # Errors
     ///
     /// One of them is not an http or https URL, has a header that cannot be sent, or is too large; then none of
     /// them is added. Or the crawl has ended.
-    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<(), Error> {
+    pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<Feeding, Error> {
         let mut links = Vec::new();
         for (index, request) in requests.into_iter().enumerate() {
             let request: Request =
                 request.into_request().map_err(|why| Error::input(format!("request {}: {why}", index + 1)))?;
             links.push(request.into_link(self.max_redirects)?);
         }
-        if self.is_over.load(Ordering::Acquire) || !self.send(KeeperMessage::Feed(links)) {
+        let (sender, answer) = oneshot::channel();
+        let count = links.len();
+        let tell = Box::new(move |new| {
+            // Ignored: the caller need not wait for the answer.
+            let _ = sender.send(new);
+        });
+        if self.is_over.load(Ordering::Acquire) || !self.send(KeeperMessage::Feed(links, tell)) {
             return Err(Error::input("the crawl has ended: start another one for these requests"));
         }
         self.deliveries.ask_idle_again();
-        Ok(())
+        Ok(Feeding::new(count, answer))
     }
 
     /// Keeps the crawl open until the result is dropped, even if no request is queued and all pages are read.

@@ -1,11 +1,16 @@
 //! The closures of a crawl, as the core calls them.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
+use argiope_content::{Article, Document};
+use argiope_core::Url;
 use argiope_core::crawl::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
 use argiope_core::crawl::rules::ProgramSettings;
-use argiope_core::page::follow::{LinkFilter, PageLink};
+use argiope_core::page::follow::{LinkFilter, LinkJudge, LinkPage, LinkVerdict, PageLink};
+use argiope_core::page::reader::decode;
+use serde_json::Value;
 
 /// The closures of a crawl.
 #[derive(Clone, Debug, Default)]
@@ -58,8 +63,14 @@ impl ResponseHook for OnResponse {
     }
 }
 
+/// The closures that decide about links.
 #[derive(Clone)]
-pub(crate) struct Filter(pub Arc<dyn Fn(&PageLink<'_>) -> bool + Send + Sync>);
+pub(crate) enum Filter {
+    Follow(Arc<dyn Fn(&PageLink<'_>) -> bool + Send + Sync>),
+    Judge(Arc<JudgeClosure>),
+}
+
+pub(crate) type JudgeClosure = dyn Fn(&PageLink<'_>, &LinkingPage<'_>) -> LinkVerdict + Send + Sync;
 
 impl fmt::Debug for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,7 +79,67 @@ impl fmt::Debug for Filter {
 }
 
 impl LinkFilter for Filter {
-    fn follows(&self, link: &PageLink<'_>) -> bool {
-        (self.0)(link)
+    fn open<'a>(&'a self, page: LinkPage<'a>) -> LinkJudge<'a> {
+        match self {
+            Self::Follow(follow) => {
+                Box::new(|link| if follow(link) { LinkVerdict::With(0) } else { LinkVerdict::Skip })
+            }
+            Self::Judge(judge) => {
+                let page = LinkingPage { page, document: OnceCell::new(), text: OnceCell::new() };
+                Box::new(move |link| judge(link, &page))
+            }
+        }
+    }
+
+    fn ranks(&self) -> bool {
+        matches!(self, Self::Judge(_))
+    }
+}
+
+/// The page that contains a link, as passed to the closure of [`CrawlBuilder::judge`](crate::CrawlBuilder::judge).
+pub struct LinkingPage<'a> {
+    page: LinkPage<'a>,
+    document: OnceCell<Document>,
+    text: OnceCell<String>,
+}
+
+impl fmt::Debug for LinkingPage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkingPage").field("url", self.url()).finish_non_exhaustive()
+    }
+}
+
+impl LinkingPage<'_> {
+    /// The URL.
+    pub fn url(&self) -> &Url {
+        &self.page.link.url
+    }
+
+    /// The number of links from a root to this page.
+    pub fn depth(&self) -> u32 {
+        self.page.link.depth
+    }
+
+    /// The title, with white space collapsed.
+    pub fn title(&self) -> Option<&str> {
+        self.page.title
+    }
+
+    /// The value that was set with [`Request::user_data`](crate::Request::user_data); null if none was set.
+    pub fn user_data(&self) -> &Value {
+        self.page.link.request.as_ref().map_or(&Value::Null, |request| &request.data)
+    }
+
+    /// The main text, as [`Page::text`](crate::Page::text). It is computed once. Empty if the body is not
+    /// [kept](crate::CrawlBuilder::bodies).
+    pub fn text(&self) -> &str {
+        self.text.get_or_init(|| Article::of(self.document()).text())
+    }
+
+    /// The parsed page. Parsing happens once.
+    pub fn document(&self) -> &Document {
+        let LinkPage { link, body, charset, .. } = self.page;
+        let parse = || Document::parse(decode(body, charset)).with_charset(charset).with_url(&link.url);
+        self.document.get_or_init(parse)
     }
 }

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | read fields of a page | [`Page::select`], [`Page::extract`], [`Page::json_ld`], [`Page::json`] |
 //! | read its text | [`Page::text`], [`Page::markdown`] |
-//! | decide which links are followed | [`CrawlBuilder::follow`], [`CrawlBuilder::include`], [`CrawlBuilder::scope`] |
+//! | decide which links are followed, and in which order | [`CrawlBuilder::follow`], [`CrawlBuilder::judge`], [`CrawlBuilder::include`], [`CrawlBuilder::scope`] |
 //! | fetch addresses that you find yourself | [`Crawl::feed`] with a [`Request`] |
 //! | do so from another task or thread | [`Crawl::handle`] |
 //! | send forms, headers and priorities, log in | [`Request::form`], [`Request::from_form`], [`Request::header`] |
@@ -37,6 +37,7 @@ mod blocking;
 mod builder;
 mod crawl;
 mod custom_frontier;
+mod feed;
 mod form;
 mod handle;
 mod hooks;
@@ -57,7 +58,7 @@ pub use argiope_core::crawl::hooks::{InvalidHeader, OutgoingRequest, ResponseSta
 pub use argiope_core::crawl::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use argiope_core::crawl::visit::{Facts, PageFindings, Timings};
-pub use argiope_core::page::follow::PageLink;
+pub use argiope_core::page::follow::{LinkVerdict, PageLink};
 pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::{
     BadUrl, ErrorKind, FailedPart, Failure, Frontier, Link, LinkKind, Outcome, TlsFault, Truncated, Url,
@@ -68,7 +69,9 @@ pub use argiope_runtime::keeper_thread::Summary;
 pub use blocking::Pages;
 pub use builder::{CrawlBuilder, Seed};
 pub use crawl::{AckedPages, Crawl, Delivery};
+pub use feed::{Fed, FeedReport, Feeding};
 pub use handle::{CrawlHandle, CrawlHold};
+pub use hooks::LinkingPage;
 pub use page::Page;
 pub use request::{IntoRequest, Request};
 pub use sink::{Sink, SinkError};

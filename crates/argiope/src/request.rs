@@ -15,8 +15,9 @@ use crate::{Error, Page};
 /// A URL to fetch, for [`Crawl::feed`](crate::Crawl::feed) or as a root
 /// ([`Crawl::builder`](crate::Crawl::builder)), with everything that differs from a plain GET.
 ///
-/// Two requests are the same if method, URL and body are the same. Then only the first of them is sent. A POST or PATCH
-/// is sent at most once: it is not retried, and not repeated when a crawl resumes, unless it is marked
+/// Two requests are the same if method, URL, body and [`key`](Request::key) are the same. Then only the first of them is
+/// sent. The target of a redirect after a POST, such as the page behind a login form, is fetched even if its URL is
+/// known. A POST or PATCH is sent at most once: it is not retried, and not repeated when a crawl resumes, unless it is marked
 /// [`idempotent`](Request::idempotent).
 ///
 /// ```
@@ -172,6 +173,24 @@ impl Request {
     #[must_use]
     pub fn user_data(mut self, data: impl Into<Value>) -> Self {
         self.custom.data = data.into();
+        self
+    }
+
+    /// Makes the request distinct from all others for its URL, so that the URL is fetched again: once for each key. The
+    /// targets of its redirects have the same key.
+    ///
+    /// ```
+    /// # fn run(crawl: &argiope::Crawl) -> Result<(), argiope::Error> {
+    /// use argiope::Request;
+    ///
+    /// let status = "https://example.com/status";
+    /// crawl.feed([Request::get(status)?.key("before"), Request::get(status)?.key("after")])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Box<str>>) -> Self {
+        self.custom.key = key.into();
         self
     }
 

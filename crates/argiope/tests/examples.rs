@@ -181,6 +181,13 @@ fn batches_writes_every_title_once_in_two_runs() {
 }
 
 #[test]
+fn focused_prints_pages_about_the_topic() {
+    let (_web, root) = start();
+    let printed = run("focused", &[&root, "web"]);
+    assert!(printed.contains("/guide How to hang a web - Practice shop\n"), "{printed}");
+}
+
+#[test]
 fn fed_urls_are_one_level_deeper_than_their_page() {
     let (_web, root) = start();
     let printed = run("feed", &[&root]);

@@ -225,6 +225,7 @@ fn crawl((mut frontier, target): (DiskFrontier, OutputTarget), rules: Arc<Rules>
     loop {
         // Ignored: the keeper may have ended.
         let _ = keeper.inbox.send(KeeperMessage::Processed(vec![0..processed], None));
+        let _ = keeper.inbox.send(KeeperMessage::Taken { pages: processed, is_waiting: true });
         match visits.recv() {
             Ok(settled) => processed += u64::from(settled.visit.is_page()),
             Err(_) => break,

@@ -67,6 +67,8 @@ pub struct CustomRequest {
     pub data: Value,
     /// Whether the user allows that the request is sent twice.
     pub is_idempotent: bool,
+    /// Makes the request distinct from others for the same URL. Empty if it is not.
+    pub key: Box<str>,
 }
 
 impl fmt::Debug for CustomRequest {
@@ -88,21 +90,36 @@ impl CustomRequest {
         self.is_idempotent || self.method.is_idempotent()
     }
 
-    /// A hash of what distinguishes it from other requests for the same URL: method and body. Zero for a GET without a
-    /// body.
+    /// A hash of what distinguishes it from other requests for the same URL: method, body and key. Zero for a GET without
+    /// a body and a key.
     pub fn identity(&self, key: u64) -> u64 {
-        if self.method == Method::Get && self.body.is_empty() {
+        if self.method == Method::Get && self.body.is_empty() && self.key.is_empty() {
             return 0;
         }
         let method_hash = xxh3_64_with_seed(self.method.as_str().as_bytes(), key);
+        let body_hash = xxh3_64_with_seed(&self.body, key ^ method_hash);
+        let key_hash = if self.key.is_empty() { 0 } else { xxh3_64_with_seed(self.key.as_bytes(), key ^ body_hash) };
         // The lowest bit is set, because zero stands for a plain GET.
-        xxh3_64_with_seed(&self.body, key ^ method_hash) | 1
+        (body_hash ^ key_hash) | 1
+    }
+
+    /// Whether its method and URL do not identify it.
+    pub fn is_one_of_several(&self) -> bool {
+        !self.body.is_empty() || !self.key.is_empty()
+    }
+
+    /// The request of a link that a page contains, if it has a priority.
+    pub fn of_priority(priority: i16) -> Option<Arc<Self>> {
+        (priority != 0).then(|| Arc::new(Self { priority, ..Self::default() }))
     }
 
     /// The request for the target of a redirect with this status; `None` if it is a plain GET.
     ///
     /// The body is dropped after 303, and after 301 or 302 if the method is POST (RFC 9110, 15.4). `Content-` headers are
     /// kept if the body is. Other headers are kept only within the same origin.
+    ///
+    /// The target of a request that may have changed something, such as a login form, is fetched even if its URL was
+    /// fetched before: it gets a key, unless the request has one.
     pub fn redirected(&self, status: u16, is_same_origin: bool) -> Option<Arc<Self>> {
         let drops_body = status == 303 || (matches!(status, 301 | 302) && self.method == Method::Post);
         let headers = self.headers.iter().filter(|(name, _)| {
@@ -116,6 +133,11 @@ impl CustomRequest {
             priority: self.priority,
             data: self.data.clone(),
             is_idempotent: self.is_idempotent,
+            key: match self.method {
+                Method::Get | Method::Head => self.key.clone(),
+                _ if !drops_body || !self.key.is_empty() => self.key.clone(),
+                _ => format!("after {:016x}", self.identity(0)).into(),
+            },
         };
         let is_plain = request.identity(0) == 0
             && request.headers.is_empty()
@@ -129,18 +151,19 @@ impl CustomRequest {
         let entry_size = size_of::<(Box<str>, Box<str>)>();
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + entry_size).sum();
         let data = size_of_value(&self.data) - size_of::<Value>();
-        self.body.len() + headers + data
+        self.body.len() + headers + data + self.key.len()
     }
 
     /// The bytes that frontiers store.
     ///
-    /// In this order, with sizes in bytes: method (1; its highest bit means "marked as idempotent"), priority (2), length
-    /// of the user data (4), user data as JSON, number of headers (2), the headers, the body. A header is the length of
-    /// its name (4), its name, the length of its value (4) and its value. Numbers are little-endian.
+    /// In this order, with sizes in bytes: method (1; its highest bit means "marked as idempotent", the next one "has a
+    /// key"), priority (2), length of the user data (4), user data as JSON, number of headers (2), the headers, the key
+    /// if there is one, the body. A header is the length of its name (4), its name, the length of its value (4) and its
+    /// value. A key is its length (4) and its text. Numbers are little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let data = if self.data == Value::Null { Vec::new() } else { self.data.to_string().into_bytes() };
         let mut out = Vec::with_capacity(16 + data.len() + self.bytes());
-        out.push(self.method as u8 | (u8::from(self.is_idempotent) << 7));
+        out.push(self.method as u8 | (u8::from(self.is_idempotent) << 7) | (u8::from(!self.key.is_empty()) << 6));
         out.extend(self.priority.to_le_bytes());
         push_bytes(&mut out, &data);
         let headers = u16::try_from(self.headers.len()).unwrap_or(u16::MAX);
@@ -148,6 +171,9 @@ impl CustomRequest {
         for (name, value) in self.headers.iter().take(usize::from(headers)) {
             push_bytes(&mut out, name.as_bytes());
             push_bytes(&mut out, value.as_bytes());
+        }
+        if !self.key.is_empty() {
+            push_bytes(&mut out, self.key.as_bytes());
         }
         out.extend_from_slice(&self.body);
         out
@@ -165,8 +191,10 @@ impl CustomRequest {
             let value = std::str::from_utf8(take_bytes(&mut rest)?).ok()?;
             headers.push((name.into(), value.into()));
         }
+        let key = if flags & 0x40 == 0 { "" } else { std::str::from_utf8(take_bytes(&mut rest)?).ok()? };
         Some(Self {
-            method: *Method::ALL.get(usize::from(flags & 0x7F))?,
+            method: *Method::ALL.get(usize::from(flags & 0x3F))?,
+            key: key.into(),
             headers,
             body: rest.into(),
             priority: i16::from_le_bytes([p0, p1]),
@@ -231,12 +259,14 @@ mod tests {
             priority: -7,
             data: serde_json::json!({"page": [1, null]}),
             is_idempotent: false,
+            key: Box::default(),
         }
     }
 
     #[test]
     fn decoding_restores_the_request() {
-        for request in [login(), CustomRequest::default(), CustomRequest { is_idempotent: true, ..login() }] {
+        let keyed = CustomRequest { is_idempotent: true, key: "é".into(), ..login() };
+        for request in [login(), CustomRequest::default(), CustomRequest { is_idempotent: true, ..login() }, keyed] {
             let encoded = request.encode();
             assert_eq!(CustomRequest::decode(&encoded).as_ref(), Some(&request));
             assert_eq!(rank_of_encoded(3, Some(&encoded)), rank(3, request.priority));
@@ -248,14 +278,16 @@ mod tests {
     }
 
     #[test]
-    fn only_method_and_body_determine_the_identity() {
+    fn only_method_body_and_key_determine_the_identity() {
         let get = CustomRequest { data: 7.into(), priority: 9, ..CustomRequest::default() };
         assert_eq!(get.identity(5), 0);
         let other_body = CustomRequest { body: b"name=fly".as_slice().into(), ..login() };
         let put = CustomRequest { method: Method::Put, ..login() };
         let other_data = CustomRequest { data: Value::Null, headers: Vec::new(), ..login() };
         assert_eq!(login().identity(5), other_data.identity(5));
-        for other in [&other_body, &put, &get] {
+        let keyed = CustomRequest { key: "2".into(), ..login() };
+        assert_ne!(CustomRequest { key: "2".into(), ..get.clone() }.identity(5), 0);
+        for other in [&other_body, &put, &get, &keyed] {
             assert_ne!(login().identity(5), other.identity(5));
         }
         assert_ne!(login().identity(5), login().identity(6));
@@ -277,7 +309,10 @@ mod tests {
         let put = CustomRequest { method: Method::Put, ..login() };
         assert_eq!(put.redirected(302, true).map(|request| request.method), Some(Method::Put));
         let plain = CustomRequest { data: Value::Null, priority: 0, ..login() };
-        assert_eq!(plain.redirected(303, false), None, "nothing is left that differs from a plain GET");
+        let target = plain.redirected(303, false).expect("it is fetched even if its URL is known");
+        assert!(target.identity(5) != 0 && target.redirected(302, true).as_ref() == Some(&target), "{target:?}");
+        let get = CustomRequest { method: Method::Get, body: Box::default(), ..plain };
+        assert_eq!(get.redirected(303, false), None, "nothing is left that differs from a plain GET");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::crawl::warc::WarcExchange;
 use crate::http::conn::Headers;
 use crate::http::cookies::SetCookie;
 use crate::page::examine::PageFacts;
-use crate::page::follow::{self, JudgedLinks, JudgedPage, Rejected};
+use crate::page::follow::{self, JudgedLinks, JudgedPage, LinkPage, Rejected};
 use crate::page::follow_list::FollowList;
 use crate::page::likeness::Likeness;
 use crate::page::reader::{HeldBody, PageContent};
@@ -382,10 +382,12 @@ impl Visit {
     }
 
     /// Judges the links of the page by scope, and adds those to follow. `nofollow`: the page forbids following its
-    /// links.
-    pub fn follow_links(&mut self, links: &LinkList, nofollow: bool, rules: &Rules) {
+    /// links. `body` is empty if it is not kept.
+    pub fn follow_links(&mut self, links: &LinkList, nofollow: bool, body: &[u8], rules: &Rules) {
+        let PageFindings { charset, title, .. } = &self.findings;
+        let content = LinkPage { link: &self.link, body, charset: *charset, title: title.as_deref() };
         // Only HTML pages have `facts`.
-        let page = JudgedPage { link: &self.link, is_html: self.findings.facts.is_some(), nofollow };
+        let page = JudgedPage { link: &self.link, is_html: self.findings.facts.is_some(), nofollow, content };
         let judged = follow::judge_links(page, links, &rules.follow_rules());
         self.findings.links = u32::try_from(judged.found.len()).unwrap_or(u32::MAX);
         self.add_judged(judged);

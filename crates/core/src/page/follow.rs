@@ -42,10 +42,46 @@ pub struct PageLink<'a> {
     pub depth: u32,
 }
 
+/// The page whose links are judged, as passed to a [`LinkFilter`].
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct LinkPage<'a> {
+    /// The link that led to the page.
+    pub link: &'a Link,
+    /// The body, with content codings decoded; empty if it was not kept.
+    pub body: &'a [u8],
+    /// The charset of the body, if it is known.
+    pub charset: Option<&'static str>,
+    /// The title, with white space collapsed.
+    pub title: Option<&'a str>,
+}
+
+/// The decision about a link of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkVerdict {
+    /// Follow the link with this priority. Links of a higher priority are requested first. Without priorities, links
+    /// have the priority 0.
+    With(i16),
+    /// Follow the link after all links with a priority.
+    Later,
+    /// Do not follow the link from this page.
+    Skip,
+}
+
+/// Judges one link after the other.
+pub type LinkJudge<'a> = Box<dyn FnMut(&PageLink<'_>) -> LinkVerdict + 'a>;
+
 /// Decides about links that are in scope. One filter serves all workers.
 pub trait LinkFilter: std::fmt::Debug + Send + Sync {
-    /// Whether the link is followed.
-    fn follows(&self, link: &PageLink<'_>) -> bool;
+    /// Starts to judge the links of a page.
+    fn open<'a>(&'a self, page: LinkPage<'a>) -> LinkJudge<'a>;
+
+    /// Whether it gives priorities. Each host then takes one link at a time from its queue, the one with the highest
+    /// priority.
+    fn ranks(&self) -> bool {
+        false
+    }
 }
 
 /// What decides about the links of a page.
@@ -72,7 +108,7 @@ pub struct FollowRules<'a> {
 }
 
 /// The page whose links are judged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct JudgedPage<'a> {
     /// The link that led to the page.
     pub link: &'a Link,
@@ -80,6 +116,8 @@ pub struct JudgedPage<'a> {
     pub is_html: bool,
     /// Whether it forbids following its links.
     pub nofollow: bool,
+    /// For the filter.
+    pub content: LinkPage<'a>,
 }
 
 /// The links of a page, judged.
@@ -122,6 +160,7 @@ pub fn judge_links(page: JudgedPage<'_>, links: &LinkList, rules: &FollowRules<'
     // The resources of an embedded page are not followed: they could be on any host.
     let is_embedded = page.link.kind == LinkKind::Asset && page.is_html;
     let mut bytes = 0;
+    let mut filter = judged.open_filter(page.content, rules);
     for link in links.iter() {
         let is_wanted = link.kind.is_page() || (rules.assets && !is_embedded && link.kind == LinkKind::Asset);
         if !is_wanted {
@@ -138,47 +177,67 @@ pub fn judge_links(page: JudgedPage<'_>, links: &LinkList, rules: &FollowRules<'
             continue;
         }
         match judging.judge(url, depth, link.kind) {
-            ScopeVerdict::Follow if !judged.passes_filter(page.link, url, &link, depth, rules) => {
-                judged.skip(url, "filter", rules);
-            }
             ScopeVerdict::Follow => {
+                let Some(priority) = judged.priority(filter.as_mut(), page.link, url, &link, depth) else {
+                    judged.skip(url, "filter", rules);
+                    continue;
+                };
                 bytes += url.as_str().len();
                 if bytes > MAX_FOLLOW_BYTES {
                     judged.cut = judged.cut.saturating_add(1);
                     continue;
                 }
                 judged.found.push_hashed(url, link.kind, fingerprint);
+                judged.found.set_priority(priority);
             }
             ScopeVerdict::Reject(rule) => judged.reject(url, rule, rules),
         }
     }
+    drop(filter);
     judged.found.shrink();
     judged
 }
 
 impl JudgedLinks {
-    /// Whether the filter accepts a link. After a panic of the filter, it is not called again for this page, and the
-    /// remaining links are not followed.
-    fn passes_filter(
+    /// Starts the filter for a page.
+    fn open_filter<'a>(&mut self, page: LinkPage<'a>, rules: &FollowRules<'a>) -> Option<LinkJudge<'a>> {
+        let filter = rules.link_filter?;
+        match call_closure("judge", || filter.open(page)) {
+            Ok(judge) => Some(judge),
+            Err(failure) => {
+                self.failure = Some(failure);
+                Some(Box::new(|_| LinkVerdict::Skip))
+            }
+        }
+    }
+
+    /// The priority that the filter gives to a link; `None` if the link is not followed. After a panic of the filter, it
+    /// is not called again for this page, and the remaining links are not followed.
+    fn priority(
         &mut self,
+        filter: Option<&mut LinkJudge<'_>>,
         page: &Link,
         url: UrlRef<'_>,
         link: &FoundLink<'_>,
         depth: u32,
-        rules: &FollowRules<'_>,
-    ) -> bool {
-        let Some(filter) = rules.link_filter else { return true };
+    ) -> Option<i16> {
+        let Some(filter) = filter else { return Some(0) };
         if self.failure.is_some() {
-            return false;
+            return None;
         }
         let FoundLink { kind, nofollow, anchor, rel, .. } = *link;
         let (text, rel) = (anchor.unwrap_or_default(), rel.unwrap_or_default());
         let link = PageLink { url, kind, nofollow, text, rel, page: &page.url, depth };
-        call_closure("follow", || filter.follows(&link)).unwrap_or_else(|failure| {
-            let message = format!("{} (at the link to {})", failure.message, url.as_str());
-            self.failure = Some(Failure::new(failure.kind, message));
-            false
-        })
+        match call_closure("follow", || filter(&link)) {
+            Ok(LinkVerdict::With(priority)) => Some(priority),
+            Ok(LinkVerdict::Later) => Some(i16::MIN),
+            Ok(LinkVerdict::Skip) => None,
+            Err(failure) => {
+                let message = format!("{} (at the link to {})", failure.message, url.as_str());
+                self.failure = Some(Failure::new(failure.kind, message));
+                None
+            }
+        }
     }
 
     /// Counts a link that the scope rejected.

@@ -6,6 +6,9 @@
 //!
 //! Invariant: all links come from the same page and have the same depth.
 
+use std::sync::Arc;
+
+use crate::base::custom_request::CustomRequest;
 use crate::base::link::LinkKind;
 use crate::base::link::{LinkRef, UrlHash};
 use crate::base::url::{Url, UrlOffsets, UrlRef};
@@ -25,7 +28,12 @@ pub struct FollowList {
     key: u64,
     /// Whether the path of a URL repeats itself. Computed by the worker, like the fingerprints.
     has_circular_path: bool,
+    /// For each link, its request if it has a priority. Shorter than `items` if the last links have none.
+    requests: Vec<Option<Arc<CustomRequest>>>,
 }
+
+/// Among this number of links before it, a link looks for a request with the same priority.
+const KNOWN_PRIORITIES: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Item {
@@ -40,7 +48,8 @@ struct Item {
 impl FollowList {
     /// An empty list for links of this depth and redirect allowance. `key` is the key of their fingerprints.
     pub fn new(key: u64, depth: u32, redirects: u8) -> Self {
-        Self { text: String::new(), items: Vec::new(), depth, redirects, key, has_circular_path: false }
+        let (text, items, requests) = (String::new(), Vec::new(), Vec::new());
+        Self { text, items, depth, redirects, key, has_circular_path: false, requests }
     }
 
     /// Reserves memory for this many links with this many bytes.
@@ -64,8 +73,21 @@ impl FollowList {
         }
     }
 
+    /// Sets the priority of the link that was added last.
+    pub fn set_priority(&mut self, priority: i16) {
+        if priority == 0 || self.items.is_empty() {
+            return;
+        }
+        // Links of one page usually have few priorities.
+        let is_same = |request: &&Arc<CustomRequest>| request.priority == priority;
+        let known = self.requests.iter().rev().take(KNOWN_PRIORITIES).flatten().find(is_same).cloned();
+        self.requests.resize(self.items.len() - 1, None);
+        self.requests.push(known.or_else(|| CustomRequest::of_priority(priority)));
+    }
+
     /// Releases unused capacity.
     pub fn shrink(&mut self) {
+        self.requests.shrink_to_fit();
         self.text.shrink_to_fit();
         self.items.shrink_to_fit();
     }
@@ -85,7 +107,9 @@ impl FollowList {
 
     /// Heap bytes of the list.
     pub fn bytes(&self) -> usize {
-        self.text.capacity() + self.items.capacity() * size_of::<Item>()
+        let requests =
+            self.requests.capacity() * (size_of::<Option<Arc<CustomRequest>>>() + size_of::<CustomRequest>());
+        self.text.capacity() + self.items.capacity() * size_of::<Item>() + requests
     }
 
     /// URLs and kinds, in page order.
@@ -101,14 +125,15 @@ impl FollowList {
     /// The links, as found on `page`.
     pub fn links<'a>(&'a self, page: &'a Url) -> impl Iterator<Item = LinkRef<'a>> {
         let (key, depth, redirects) = (self.key, self.depth, self.redirects);
-        self.iter().zip(&self.items).map(move |((url, kind), item)| LinkRef {
+        let requests = self.requests.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        self.iter().zip(&self.items).zip(requests).map(move |(((url, kind), item), request)| LinkRef {
             url,
             via: Some(page),
             depth,
             redirects,
             tries: 0,
             kind,
-            request: None,
+            request,
             hash: Some(UrlHash { key, fingerprint: item.fingerprint }),
         })
     }

@@ -30,8 +30,9 @@ pub enum KeeperMessage {
     /// A request to a host with a delay was sent.
     Sent(SentRequest),
     Resolved(DnsAnswer),
-    /// Links that the user of the library adds.
-    Feed(Vec<Link>),
+    /// Links that the user of the library adds. The answer says for each whether it was new. There is no answer if the
+    /// crawl is ending and no later run can fetch them.
+    Feed(Vec<Link>, Box<dyn FnOnce(Vec<bool>) + Send>),
     /// Fetch this robots.txt, but no pages of its host.
     Robots(Url),
     /// The user of the library has processed these pages, which are numbered in the order of delivery from 0. The signal
@@ -39,8 +40,11 @@ pub enum KeeperMessage {
     Processed(Vec<Range<u64>>, Option<Signal>),
     /// Give this signal when no work is left but pages that the user of the library has not processed.
     SignalIdle(Signal),
-    /// The user of the library waits for a page, after it has taken this number of pages.
-    Waiting(u64),
+    /// The user of the library has taken this number of pages, and waits for the next one or not.
+    Taken {
+        pages: u64,
+        is_waiting: bool,
+    },
     /// Give this signal after this time, or as for [`KeeperMessage::SignalIdle`] before.
     Alarm(Duration, Signal),
     /// Keeps the crawl open for more links, until every `Hold` is followed by a [`KeeperMessage::Release`].
@@ -79,11 +83,15 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             }
             KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
             KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
-            KeeperMessage::Feed(links) => drop(self.keeper.put(links, now)?),
+            KeeperMessage::Feed(links, answer) => {
+                if self.keeper.ended().is_none() || self.commits.has_crawl_directory() {
+                    answer(self.keeper.put_all(&links, now)?);
+                }
+            }
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
             KeeperMessage::Processed(pages, receipt) => self.pages_processed(&pages, receipt, now)?,
             KeeperMessage::SignalIdle(signal) => self.signal_idle(signal),
-            KeeperMessage::Waiting(taken) => self.reader.waits_after = Some(taken),
+            KeeperMessage::Taken { pages, is_waiting } => self.reader.has_taken(pages, is_waiting),
             KeeperMessage::Alarm(after, signal) => self.set_alarm(after, signal),
             KeeperMessage::Hold => {
                 self.reader.holds += 1;

@@ -128,9 +128,11 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         loop {
             let now = self.clock.now();
             let is_behind = self.commits.is_behind(self.keeper.bench().in_flight(), now);
-            let holds_back = is_behind || self.keeper.postponed() >= MAX_POSTPONED;
+            let holds_back = is_behind || self.keeper.postponed() >= MAX_POSTPONED || self.reader.is_behind();
             self.keeper.bench_mut().hold_back(holds_back);
-            let wait = match self.hand_out(now)? {
+            let is_stalled = self.reader.is_far_behind() && now < self.deadline;
+            let handed_out = if is_stalled { HandedOut::WaitUntil(self.deadline) } else { self.hand_out(now)? };
+            let wait = match handed_out {
                 HandedOut::WaitUntil(until) => until.min(self.fetchers.advance(now)),
                 HandedOut::Over(end) => {
                     // Do not commit yet: the last pages and the last record of the run belong to one commit.

@@ -14,6 +14,9 @@ use super::messages::{KeeperMessage, Signal};
 use crate::error::Error;
 use crate::writer_thread::CommitFrontier;
 
+/// The number of pages that the reader has not taken at which no more requests start.
+const MAX_UNREAD: u64 = 1_024;
+
 /// The reader of the library.
 #[derive(Default)]
 pub(super) struct LibraryReader {
@@ -24,8 +27,10 @@ pub(super) struct LibraryReader {
     unread: BTreeMap<u64, bool>,
     /// Whether the reader takes no more pages.
     pub is_gone: bool,
-    /// The number of pages that the reader had taken when it began to wait for the next one.
-    pub waits_after: Option<u64>,
+    /// How many pages the reader has taken.
+    taken: u64,
+    /// Whether it waits for the next page.
+    is_waiting: bool,
     /// How many [`KeeperMessage::Hold`]s have had no [`KeeperMessage::Release`] yet. While there is one, the crawl
     /// stays open for more links.
     pub holds: usize,
@@ -71,7 +76,22 @@ impl LibraryReader {
     /// one. `collected` pages are not delivered yet.
     pub fn is_working(&self, collected: usize) -> bool {
         let has_pages = self.unread.len() > collected && !self.is_gone;
-        has_pages && self.waits_after != Some(self.delivered - collected as u64)
+        has_pages && !(self.is_waiting && self.taken == self.delivered - collected as u64)
+    }
+
+    /// The reader has taken this number of pages.
+    pub fn has_taken(&mut self, pages: u64, is_waiting: bool) {
+        (self.taken, self.is_waiting) = (pages, is_waiting);
+    }
+
+    /// Backpressure: whether the reader is so far behind that no request should start.
+    pub fn is_behind(&self) -> bool {
+        !self.is_gone && self.delivered - self.taken >= MAX_UNREAD
+    }
+
+    /// Whether the reader is so far behind that nothing should be decided, not even without a request.
+    pub fn is_far_behind(&self) -> bool {
+        !self.is_gone && self.delivered - self.taken >= 2 * MAX_UNREAD
     }
 
     /// The unread pages, for the next run.

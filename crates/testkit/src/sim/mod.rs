@@ -352,12 +352,12 @@ fn visit(job: Job, reply: SimReply, start: Time, end: Time, rules: &Rules) -> Vi
     // No page of a simulated web has a nofollow directive.
     let nofollow = false;
     match reply.response {
-        SimResponse::Page(links) => visit.follow_links(&links, nofollow, rules),
+        SimResponse::Page(links) => visit.follow_links(&links, nofollow, &[], rules),
         SimResponse::Text(links, text) => {
             let mut reader = LikenessReader::default();
             reader.text(text.as_bytes());
             visit.for_keeper.set_likeness(reader.finish());
-            visit.follow_links(&links, nofollow, rules);
+            visit.follow_links(&links, nofollow, &[], rules);
         }
         SimResponse::Robots(bytes) => visit.for_keeper.set_site_file(SiteFile::Robots(bytes)),
         SimResponse::Sitemap(map) => visit.for_keeper.set_site_file(SiteFile::Sitemap(map, rules.budget.hold())),

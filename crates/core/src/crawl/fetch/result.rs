@@ -107,7 +107,7 @@ fn decide(
     // Later errors, such as a redirect to an invalid URL, do not shorten the response.
     let truncation = warc::truncation(facts.truncated, facts.error.as_ref().map(|error| error.kind));
     if !is_unusable {
-        copy_body(visit, &head, reader, rules);
+        copy_body(visit, &head, reader, body.as_ref().map_or(&[], |body| &body.bytes), rules);
         read_content(visit, &head, body, rules);
         visit.facts.outcome = outcome(visit, &head, is_conditional, rules);
     }
@@ -206,10 +206,10 @@ fn copy_head(visit: &mut Visit, head: &Head, rules: &Rules) -> bool {
 }
 
 /// Copies what the reader found in the body.
-fn copy_body(visit: &mut Visit, head: &Head, reader: Reader, rules: &Rules) {
+fn copy_body(visit: &mut Visit, head: &Head, reader: Reader, body: &[u8], rules: &Rules) {
     match reader {
         Reader::None => {}
-        Reader::Page(examiner) => copy_findings(visit, head, examiner.finish(), rules),
+        Reader::Page(examiner) => copy_findings(visit, head, examiner.finish(), body, rules),
         Reader::Robots(text) => visit.for_keeper.site_file = Some(Box::new(SiteFile::Robots(text.bytes))),
         Reader::Sitemap(read) => {
             let SitemapRead { reader, charge, .. } = *read;
@@ -265,7 +265,7 @@ fn outcome(visit: &mut Visit, head: &Head, is_conditional: bool, rules: &Rules) 
 }
 
 /// Copies the findings of the examiner, and judges the links by scope.
-fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: &Rules) {
+fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, body: &[u8], rules: &Rules) {
     add_header_links(&mut examined.links, head, &visit.link.url, rules);
     let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
     visit.facts.defects.charset_unknown = examined.unknown_charset;
@@ -286,7 +286,7 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, rules: 
     let is_success = (200..300).contains(&head.status);
     if is_success {
         findings.facts = examined.facts;
-        visit.follow_links(&examined.links, directives.nofollow, rules);
+        visit.follow_links(&examined.links, directives.nofollow, body, rules);
         if !rules.with_anchors {
             examined.links.drop_anchors();
         }

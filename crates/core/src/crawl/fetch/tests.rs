@@ -14,7 +14,7 @@ use crate::crawl::rules::{Config, RuleValues};
 use crate::crawl::visit::SiteFile;
 use crate::crawl::warc::ArchiveLayout;
 use crate::http::conn::Limits;
-use crate::page::follow::{LinkFilter, PageLink};
+use crate::page::follow::{LinkFilter, LinkJudge, LinkPage};
 
 #[test]
 fn the_state_of_a_fetch_takes_at_most_248_bytes() {
@@ -288,8 +288,8 @@ fn errors_after_a_complete_response_do_not_mark_it_as_truncated_in_the_archive()
     struct PanickingFilter;
 
     impl LinkFilter for PanickingFilter {
-        fn follows(&self, _: &PageLink<'_>) -> bool {
-            panic!("a fault of the user")
+        fn open<'a>(&'a self, _: LinkPage<'a>) -> LinkJudge<'a> {
+            Box::new(|_| panic!("a fault of the user"))
         }
     }
 

@@ -238,7 +238,7 @@ pub fn encode(visit: &Visit, clock: WallClock, key: u64, warc: Option<&WarcLocat
             Purpose::Sitemap => Some("sitemap"),
         },
         method: visit.link.request.as_ref().map(|request| request.method.as_str()).filter(|name| *name != "GET"),
-        request_id: visit.link.request.as_ref().filter(|request| !request.body.is_empty()).map(|request| {
+        request_id: visit.link.request.as_ref().filter(|request| request.is_one_of_several()).map(|request| {
             // The hash has a secret key: forms can contain passwords, and a short text could be guessed from its hash.
             format!("{:016x}", request.identity(key))
         }),

@@ -32,7 +32,9 @@ impl<F: Frontier> Keeper<F> {
             if index % PREFETCHED == 0 {
                 self.frontier.prefetch(&mut ahead.by_ref().take(PREFETCHED));
             }
-            link.request = redirected.as_ref();
+            if redirected.is_some() {
+                link.request = redirected.as_ref();
+            }
             if self.is_excluded(link.url.as_str()) {
                 if self.rules.log_skips {
                     visit.findings.skipped.push((link.url.as_str().into(), ScopeRule::Exclude.as_str()));
@@ -62,6 +64,7 @@ impl<F: Frontier> Keeper<F> {
             } else if let Some(lane) = self.frontier.offer(link)? {
                 Traps::entered(&mut judging, link);
                 self.note_pages(lane, link.url.host())?;
+                self.bench.rank_again(lane, link.rank());
                 new_links = new_links.saturating_add(1);
                 if lanes.last() != Some(&lane) {
                     lanes.push(lane);
@@ -121,7 +124,7 @@ impl<F: Frontier> Keeper<F> {
 }
 
 /// The request for the target of a visit's redirect, if it is not a plain GET.
-fn redirected_request(visit: &Visit) -> Option<Arc<CustomRequest>> {
+pub(super) fn redirected_request(visit: &Visit) -> Option<Arc<CustomRequest>> {
     let (request, target) = (visit.link.request.as_ref()?, visit.facts.redirect.as_ref()?);
     request.redirected(visit.facts.status?, target.origin() == visit.link.url.origin())
 }

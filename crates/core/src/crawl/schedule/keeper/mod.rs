@@ -435,9 +435,10 @@ impl<F: Frontier> Keeper<F> {
         {
             let key = self.rules.fingerprint_key;
             let identity = visit.link.request_identity(key);
-            // The identity of a GET without a body is zero. So the target of a redirect has the same fingerprint when
-            // it is the source of the next redirect.
-            let (from, to) = (visit.link.url.as_ref().fingerprint(key) ^ identity, target.as_ref().fingerprint(key));
+            // The target of a redirect has the same fingerprint when it is the source of the next redirect.
+            let target_identity = admission::redirected_request(visit).map_or(0, |request| request.identity(key));
+            let from = visit.link.url.as_ref().fingerprint(key) ^ identity;
+            let to = target.as_ref().fingerprint(key) ^ target_identity;
             if self.redirects.add(from, to) {
                 let message = format!("the redirect to {target} closes a loop");
                 visit.facts.error = Some(Failure::new(ErrorKind::RedirectLoop, message));
@@ -651,6 +652,9 @@ impl<F: Frontier> Keeper<F> {
     /// Moves links from the frontier to the lanes that need more.
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.take_refills() {
+            for link in self.bench.take_outranked(lane) {
+                self.frontier.put_back(link)?;
+            }
             let links = self.take_for_workbench(lane)?;
             let backlog = self.frontier.queued_in(lane);
             self.bench.add_links(lane, links, backlog, now);
@@ -716,14 +720,21 @@ impl<F: Frontier> Keeper<F> {
 
     /// Adds links from the user, from a sitemap, or to hosts that had to wait for a trap budget. Returns for each link
     /// whether it was new.
-    fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
+    pub fn put_all(&mut self, links: &[Link], now: Time) -> Result<Vec<bool>, StoreError> {
         let mut new = Vec::with_capacity(links.len());
+        if links.iter().any(|link| link.request.as_ref().is_some_and(|request| request.priority != 0)) {
+            self.bench.rank_links();
+        }
         self.limit_for_large_requests(links);
         // The frontier takes ownership; in portions, because the list of roots may be long.
         for portion in links.chunks(PUT_PORTION) {
             let put = self.frontier.put(portion.to_vec())?;
             for link in portion.iter().zip(&put.new).filter(|(_, new)| **new).map(|(link, _)| link) {
                 self.traps.admit_uncharged(link.url.host());
+                if self.bench.ranks_links() {
+                    let lane = self.frontier.lane_of(link.url.host())?;
+                    self.bench.rank_again(lane, link.rank());
+                }
             }
             for lane in &put.lanes {
                 self.announce_lane(*lane, now);

@@ -174,8 +174,12 @@ impl Workbench {
         self.lanes.len() * usize::try_from(LANE_BYTES).unwrap_or(0) + links + carried
     }
 
-    /// How many links a lane takes from the frontier at a time: fewer if there are many lanes.
+    /// How many links a lane takes from the frontier at a time: fewer if there are many lanes, and one if links have
+    /// priorities.
     pub fn lane_batch(&self) -> usize {
+        if self.ranks_links {
+            return 1;
+        }
         (self.evictable.max_links / self.lanes.len().max(1)).clamp(MIN_BATCH, MAX_BATCH)
     }
 

@@ -17,6 +17,8 @@ use crate::base::time::Time;
 /// 4. the other lanes with robots rules in memory, those with the longest remaining time first, because they determine
 ///    when the crawl ends;
 /// 5. lanes whose robots rules were evicted.
+///
+/// If links have priorities, the lanes of 2 to 4 are ordered by the rank of their next link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ready {
     /// The largest is served first.

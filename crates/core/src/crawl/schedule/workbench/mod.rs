@@ -33,6 +33,7 @@ mod lane_counts;
 mod lane_queues;
 mod pick;
 mod placement;
+mod ranking;
 mod selection;
 mod slots;
 mod steering;
@@ -111,6 +112,8 @@ pub struct Workbench {
     paused: bool,
     /// Whether no request starts because the disk is behind.
     held_back: bool,
+    /// See [`Workbench::rank_links`].
+    ranks_links: bool,
     /// Whether no request starts because this process has used up its share of a limit of the fleet.
     held_for_share: bool,
     /// Reports when requests are sent, for lanes with a delay. Without it, delays count from the start of a job.
@@ -162,6 +165,7 @@ impl Workbench {
             max_reserve: rules.concurrency / slots::SLOTS_PER_RESERVED,
             pages_left: rules.max_pages.unwrap_or(u64::MAX),
             evictable: Evictable::new(&rules),
+            ranks_links: rules.link_filter.as_ref().is_some_and(|filter| filter.ranks()),
             rules,
             lanes: HashMap::new(),
             queues: LaneQueues::default(),
@@ -259,6 +263,9 @@ impl Workbench {
         entry.lane.queue.extend(links);
         self.move_decided(id, update, now);
         self.place(id, now);
+        if self.ranks_links {
+            self.update_rank(id);
+        }
     }
 
     /// Adds a robots.txt to fetch before the lane's pages: at the user's request, or as the target of a redirect.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::lane_queues::Ready;
 use super::{Entry, Workbench};
 use crate::base::job::LaneId;
+use crate::base::link::Link;
 use crate::base::time::Time;
 use crate::crawl::rules::RobotsPolicy;
 use crate::crawl::schedule::lane::{Addresses, Lane};
@@ -127,6 +128,10 @@ impl Workbench {
         }
         let weight = match lane.pace.starts() {
             _ if lane.is_without_rules() => 0,
+            _ if self.ranks_links && lane.site_files.is_empty() => {
+                let rank = lane.queue.iter().map(Link::rank).min().unwrap_or(i32::MAX);
+                u64::try_from(i64::from(i32::MAX) - i64::from(rank)).unwrap_or(0)
+            }
             0 => NEW_HOST,
             1 if self.rules.robots == RobotsPolicy::Obey => FIRST_PAGE,
             1 => NEW_HOST,
