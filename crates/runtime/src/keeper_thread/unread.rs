@@ -225,7 +225,8 @@ impl<F: CommitFrontier> KeeperLoop<F> {
 
     /// Calls the alarms that are due.
     pub(super) fn ring(&mut self, now: Time) {
-        let delivered = self.reader.delivered - self.commits.collected_pages() as u64;
+        // Only a crawl that delivers pages to a program counts them, and only such a crawl has alarms.
+        let delivered = self.reader.delivered.saturating_sub(self.commits.collected_pages() as u64);
         self.reader.alarms.extract_if(.., |(at, _)| *at <= now).for_each(|(_, signal)| signal(delivered));
     }
 }
