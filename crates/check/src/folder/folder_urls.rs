@@ -99,7 +99,10 @@ impl FolderUrls {
     /// The URL of a file on the published site; `None` without a base URL.
     pub fn public_url(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(self.folder.as_str()).filter(|_| self.root.is_none())?;
-        Some(format!("{}{}", self.prefix, encode(rest)))
+        // A part with an encoded slash is no name of a file, and was not decoded: see `decoded_path`.
+        let has_encoded_slash = |part: &str| part.contains("%2f") || part.contains("%2F");
+        let parts = rest.split('/').map(|part| if has_encoded_slash(part) { part.to_owned() } else { encode(part) });
+        Some(format!("{}{}", self.prefix, parts.collect::<Vec<_>>().join("/")))
     }
 }
 
@@ -152,6 +155,8 @@ mod tests {
         ] {
             assert_eq!(target_of(&urls, "/s/a.html", None, href), path, "{href}");
         }
+        assert_eq!(urls.public_url("/s/..%2Fetc/a b").as_deref(), Some("https://h.example/docs/..%2Fetc/a%20b"));
+        assert_eq!(urls.public_url("/s/a%20b").as_deref(), Some("https://h.example/docs/a%2520b"));
         assert_eq!(urls.public_url("/s/a b.html").as_deref(), Some("https://h.example/docs/a%20b.html"));
     }
 }
