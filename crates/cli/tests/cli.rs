@@ -183,6 +183,7 @@ fn the_message_for_a_bad_configuration_file_names_the_line() {
 #[test]
 fn the_example_configuration_has_every_key_and_the_defaults() {
     use argiope_core::crawl::rules::Config;
+    use argiope_core::crawl::settings::Settings as _;
 
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/argiope.toml");
     let example = std::fs::read_to_string(path).expect("the example");

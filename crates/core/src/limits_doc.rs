@@ -7,6 +7,7 @@ use crate::crawl::fetch;
 use crate::crawl::rules;
 use crate::crawl::rules::Config;
 use crate::crawl::schedule::{keeper, lane, workbench};
+use crate::crawl::settings::Settings;
 use crate::http::conn::{Limits, MAX_DRAIN, MAX_INTERMEDIATES, MAX_PROXY_HEAD, ZSTD_WINDOW_LOG};
 use crate::http::cookies;
 use crate::http::retry_after::MAX_RETRY_AFTER;
@@ -132,7 +133,7 @@ fn the_documented_defaults_are_those_of_the_code() {
 fn every_flag_on_the_page_exists() {
     for setting in crawl_part().split('`').filter_map(|word| word.strip_prefix("--")) {
         // The page compares one setting with `--speed-limit` of curl.
-        let is_known = Config::keys().contains(&setting) || setting == "speed-limit";
+        let is_known = <Config as Settings>::keys().contains(&setting) || setting == "speed-limit";
         assert!(is_known, "--{setting} is not a setting");
     }
 }

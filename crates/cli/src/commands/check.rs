@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use argiope_check::output::{self, TextOptions};
 use argiope_check::{
-    CHECK_FILE, CheckCache, CheckLimits, CheckOptions, CheckProgress, CheckReport, DocumentType, FolderCheck,
-    LIST_NAME, WebCheck, read_ignore_file,
+    BadStatusRanges, CHECK_FILE, CheckCache, CheckLimits, CheckOptions, CheckProgress, CheckReport, DocumentType,
+    FolderCheck, LIST_NAME, WebCheck, read_ignore_file,
 };
 use argiope_core::Url;
 use argiope_core::base::escape::{self, visible};
-use argiope_core::crawl::rules::{Config, ScopeKind, Size};
+use argiope_core::crawl::rules::{Config, ConfigError, Size, Span};
+use argiope_core::crawl::settings::CHECK;
 use argiope_runtime::Error;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
@@ -23,9 +24,8 @@ use regex::{Regex, RegexSet};
 
 use super::{FAILED, print_error, standard_output, warn_insecure};
 use crate::flags::config_file::{UsageError, check_settings};
-use crate::flags::{
-    CheckFlags, CheckFormat, CheckSettings, EngineFlags, FetchFlags, PaceFlags, TrustFlags, command_help, one_of,
-};
+use crate::flags::settings::MessageSettings;
+use crate::flags::{CheckFormat, CheckSettings, SettingFlags};
 use crate::locale::localized;
 
 /// The targets of links may use `--max-memory` divided by this.
@@ -56,57 +56,23 @@ const ERASE_LINE: &str = "\r\x1b[K";
                   Exit codes: 0 nothing is broken (unknown targets do not count), 1 could not continue, 2 bad usage,\n\
                   3 something is broken, 4 nothing could be checked.",
     allow_negative_numbers = true,
-    mut_args = |arg| command_help::CHECK.adapt(arg)
+    mut_arg("fresh", |arg| arg.requires("out"))
 )]
 pub struct CheckArgs {
     /// Sites (URLs), folders of HTML, HTML and Markdown files; - reads a list of URLs from standard input
     #[arg(value_name = "TARGET", required = true)]
     pub targets: Vec<String>,
     #[command(flatten)]
-    check: CheckFlags,
+    check: SettingFlags<CheckSettings, CHECK>,
     /// Read settings from a TOML file
     ///
     /// Its keys are the long flags of this command and of argiope crawl. Flags on the command line override it.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub config: Option<PathBuf>,
-    /// Memory limit [default: a quarter of the machine's memory, or of the cgroup's limit if lower]
-    #[arg(long, value_name = "SIZE")]
-    pub max_memory: Option<Size>,
-    /// No progress and no summary on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// For sites: which pages are read [default: host]
-    #[arg(long, value_name = "SCOPE", value_parser = one_of::<ScopeKind>(ScopeKind::WORDS))]
-    pub scope: Option<ScopeKind>,
-    /// For sites: read only pages whose URL matches this regular expression (repeatable)
-    #[arg(long, value_name = "RE")]
-    pub include: Vec<String>,
-    /// For sites: do not read pages whose URL matches this regular expression (repeatable); links to them are checked
-    #[arg(long, value_name = "RE")]
-    pub exclude: Vec<String>,
-    /// For sites: read pages at most N links from the root
-    #[arg(long, value_name = "N")]
-    pub depth: Option<u32>,
-    /// For sites: read at most N pages
-    #[arg(long, value_name = "N")]
-    pub max_pages: Option<u64>,
-    /// For sites: also read the pages that /sitemap.xml lists
-    #[arg(long)]
-    pub sitemap: bool,
-    /// For sites: keep the crawl in this directory, for audit, report and export
-    #[arg(short = 'd', long = "out", value_name = "DIR")]
-    pub directory: Option<PathBuf>,
-    /// For sites: start over if the directory has an earlier crawl
-    #[arg(long, requires = "directory")]
-    pub fresh: bool,
     #[command(flatten)]
-    pace: PaceFlags,
+    settings: SettingFlags<Config, CHECK>,
     #[command(flatten)]
-    fetch: FetchFlags,
-    #[command(flatten)]
-    trust: TrustFlags,
-    #[command(flatten)]
-    engine: EngineFlags,
+    messages: SettingFlags<MessageSettings, CHECK>,
 }
 
 /// The targets of the command line by kind.
@@ -121,17 +87,19 @@ struct CheckTargets {
 /// Checks the targets and writes the findings.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
     let targets = CheckTargets::of(&args.targets)?;
-    let (file, mut settings) = match &args.config {
+    let (mut file, mut settings) = match &args.config {
         Some(path) => check_settings(path)?,
         None => Default::default(),
     };
-    args.check.apply_to(&mut settings);
-    let is_quiet = args.quiet || file.messages.quiet;
+    args.check.apply_to(&mut settings)?;
+    args.messages.apply_to(&mut file.messages)?;
+    let is_quiet = file.messages.quiet;
     let config = config(args, file.crawl, &targets)?;
     let options = options(&settings, &config)?;
-    let mut cache = match settings.cache_lifetime() {
+    let directory = config.out.clone();
+    let mut cache = match settings.cache {
         None => None,
-        Some(lifetime) => Some(CheckCache::read(&settings.cache_file, lifetime).map_err(|error| {
+        Some(Span(lifetime)) => Some(CheckCache::read(&settings.cache_file, lifetime).map_err(|error| {
             UsageError(format!("--cache-file: {}: {error}", visible(&settings.cache_file.display().to_string())))
         })?),
     };
@@ -157,7 +125,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
         return Ok(ExitCode::from(FAILED));
     }
     report.summary.milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    if let Some(directory) = &args.directory {
+    if let Some(directory) = &directory {
         let mut document = Vec::new();
         write_json(&mut document, &output::json_document(&report));
         let file = directory.join(CHECK_FILE);
@@ -215,34 +183,23 @@ fn check(
 
 /// The settings of the crawler, for sites and for external URLs.
 fn config(args: &CheckArgs, file: Config, targets: &CheckTargets) -> Result<Config, UsageError> {
-    let list = |flags: &[String], file: Vec<String>| if flags.is_empty() { file } else { flags.to_vec() };
     let mut config = Config {
         roots: targets.sites.clone(),
-        include: list(&args.include, file.include),
-        exclude: list(&args.exclude, file.exclude),
-        depth: args.depth.or(file.depth),
-        max_pages: args.max_pages.or(file.max_pages),
-        sitemap: args.sitemap || file.sitemap,
-        max_memory: args.max_memory.or(file.max_memory),
-        scope: args.scope.unwrap_or(file.scope),
         // A check writes a crawl directory only if the command line names it, and no other output of a crawl.
-        out: args.directory.clone(),
-        fresh: args.fresh,
+        out: None,
+        fresh: false,
         recrawl: false,
         jsonl: None,
         warc: false,
         ..file
     };
-    args.pace.apply_to(&mut config);
-    args.fetch.apply_to(&mut config)?;
-    args.trust.apply_to(&mut config);
-    args.engine.apply_to(&mut config);
-    if let Some(directory) = &args.directory {
+    args.settings.apply_to(&mut config)?;
+    if let Some(directory) = &config.out {
         let name = visible(&directory.display().to_string()).into_owned();
         if targets.sites.is_empty() {
             return Err(UsageError("--out: only a site is crawled; give a URL".into()));
         }
-        if directory.exists() && !args.fresh {
+        if directory.exists() && !config.fresh {
             // Pages of an earlier run are not read again, so their links would not be checked.
             return Err(UsageError(format!("--out: {name} exists; --fresh starts over")));
         }
@@ -288,6 +245,11 @@ fn is_host(target: &str) -> bool {
 }
 
 fn options(args: &CheckSettings, config: &Config) -> Result<CheckOptions, UsageError> {
+    let accept = args.accept.parse().map_err(|bad: BadStatusRanges| ConfigError {
+        key: "accept",
+        value: args.accept.clone(),
+        problem: bad.to_string(),
+    })?;
     let mut patterns = args.ignore.clone();
     let file = Path::new(IGNORE_FILE);
     if file.exists() {
@@ -307,13 +269,13 @@ fn options(args: &CheckSettings, config: &Config) -> Result<CheckOptions, UsageE
         return Err(UsageError(format!("--root-dir: {} is not a folder", visible(&root.display().to_string()))));
     }
     Ok(CheckOptions {
-        external: args.external,
-        fragments: args.fragments,
-        assets: args.assets,
+        external: args.external.0,
+        fragments: args.fragments.0,
+        assets: args.assets.0,
         ignore,
         root_dir: args.root_dir.clone(),
         base_url,
-        accept: args.accept.clone(),
+        accept,
         timeouts_unknown: args.timeouts_unknown,
         limits: CheckLimits {
             page_urls: config.max_links,

@@ -223,7 +223,7 @@ pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
     clock: Clock,
     parts: CrawlParts<'_, F>,
 ) -> Result<ExitCode, Error> {
-    let CommandSettings { crawl: config, io, messages } = settings;
+    let CommandSettings { crawl: config, io, messages, .. } = settings;
     let messages = *messages;
     let CrawlParts { frontier, target, output, directory, name, settled_before, is_shared, fleet, printer, on_start } =
         parts;

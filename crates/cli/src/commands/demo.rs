@@ -48,7 +48,7 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
 
 /// Crawls without a crawl directory: the crawl cannot be resumed.
 fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, io, messages } = settings;
+    let CommandSettings { crawl: config, io, messages, .. } = settings;
     let messages = *messages;
     for (is_set, flag) in
         [(io.csv.is_some(), "--csv"), (config.warc, "--warc"), (needs_earlier_round(settings), "--fail-on new-broken")]

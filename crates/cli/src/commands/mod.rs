@@ -68,16 +68,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let result = match &arguments.command {
-        Command::Crawl(args) => {
-            config_file::crawl_settings(args).and_then(|settings| match config_file::fleet_flags(args)? {
-                flags if flags.is_set() => fleet::crawl(&settings, &flags),
-                _ => crawl::run(&settings),
-            })
-        }
+        Command::Crawl(args) => config_file::crawl_settings(args).and_then(|settings| match settings.fleet.is_set() {
+            true => fleet::crawl(&settings),
+            false => crawl::run(&settings),
+        }),
         Command::Fetch(args) => config_file::fetch_settings(args).and_then(|settings| fetch::run(settings, args.body)),
         Command::Robots(args) => robots::run(args),
         #[cfg(feature = "demo")]
-        Command::Demo(args) => demo::run(config_file::demo_settings(args)),
+        Command::Demo(args) => config_file::demo_settings(args).and_then(demo::run),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Diff(args) => diff::run(args),

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, RobotsPolicy, Root};
 use argiope_core::crawl::schedule::keeper::Settled;
+use argiope_core::crawl::settings::ROBOTS;
 use argiope_core::crawl::visit::SiteFile;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::page::robots::{MAX_ROBOTS_BYTES, Robots, RobotsAnswer, product_token, target_of};
@@ -22,12 +23,12 @@ use argiope_runtime::writer_thread::OutputTarget;
 use clap::Args;
 
 use super::{FAILED, print_error, warn_insecure};
+use crate::flags::SettingFlags;
 use crate::flags::config_file::UsageError;
-use crate::flags::{FetchFlags, TrustFlags, command_help};
 use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug)]
-#[command(mut_args = |arg| command_help::ROBOTS.adapt(arg), after_help = "\
+#[command(after_help = "\
 Examples:
   argiope robots robots.txt --agent mybot https://example.com/private/ /public/
   argiope robots https://example.com/ /search?q=x
@@ -46,9 +47,7 @@ pub struct RobotsArgs {
     #[arg(value_name = "URL", required = true)]
     pub urls: Vec<String>,
     #[command(flatten)]
-    fetch: FetchFlags,
-    #[command(flatten)]
-    trust: TrustFlags,
+    settings: SettingFlags<Config, ROBOTS>,
 }
 
 /// The interpreted robots.txt.
@@ -156,8 +155,7 @@ impl From<Error> for NotFetched {
 /// Fetches a robots.txt as a crawl would.
 fn fetch(args: &RobotsArgs) -> Result<RobotsFile, NotFetched> {
     let mut config = Config { roots: vec![args.source.clone()], ..Config::default() };
-    args.fetch.apply_to(&mut config)?;
-    args.trust.apply_to(&mut config);
+    args.settings.apply_to(&mut config)?;
     config.robots = RobotsPolicy::Obey;
     config.no_sitemap = true;
     // Without roots, the crawl fetches only what the messages below request.

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use argiope_core::crawl::control::CrawlSource;
+use argiope_core::crawl::settings::parse_address;
 #[cfg(feature = "dashboard")]
 use argiope_dashboard::{Server, ServerOptions};
 use clap::Args;
 
 use super::source::DirectorySource;
 use super::{FAILED, print_error, report};
-use crate::flags;
 use crate::flags::config_file::UsageError;
 use crate::records::not_a_crawl_directory;
 use argiope_core::base::escape::visible;
@@ -26,7 +26,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// The address to listen at; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8642", value_parser = flags::parse_listen_address)]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8642", value_parser = parse_address)]
     pub address: SocketAddr,
     /// Ask every client for the token in this file; required unless ADDR is loopback
     #[arg(long, value_name = "FILE")]

@@ -11,10 +11,10 @@ use toml::de::DeTable;
 
 #[cfg(feature = "demo")]
 use super::DemoArgs;
-use super::settings::{CommandIo, CommandSettings, FLEET_KEYS, MessageSettings};
+use super::settings::{CommandIo, CommandSettings, FleetFlags, MessageSettings};
 use super::{CheckSettings, CrawlArgs, FetchArgs};
-use crate::commands::fleet::FleetFlags;
 use argiope_core::base::escape::visible;
+use argiope_core::crawl::settings::Settings as _;
 
 /// Bad usage: the message to print before exit code 2.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,11 +22,12 @@ pub struct UsageError(pub String);
 
 /// The settings of a crawl: flags override the configuration file, which overrides the defaults.
 pub fn crawl_settings(args: &CrawlArgs) -> Result<CommandSettings, UsageError> {
-    let mut settings = match &args.directory.config {
+    let mut settings = match &args.config {
         Some(path) => read_settings(path)?,
         None => CommandSettings::default(),
     };
     args.apply_to(&mut settings).map_err(UsageError::from)?;
+    settings.fleet.check()?;
     let config = &mut settings.crawl;
     config.roots.iter().try_for_each(|root| check_not_a_file(root))?;
     if let Some(path) = &settings.io.input {
@@ -62,10 +63,10 @@ fn check_not_a_file(root: &str) -> Result<(), UsageError> {
 
 /// The settings of `argiope demo`: flags override the defaults.
 #[cfg(feature = "demo")]
-pub fn demo_settings(args: &DemoArgs) -> CommandSettings {
+pub fn demo_settings(args: &DemoArgs) -> Result<CommandSettings, UsageError> {
     let mut settings = CommandSettings::default();
-    args.apply_to(&mut settings);
-    settings
+    args.apply_to(&mut settings)?;
+    Ok(settings)
 }
 
 fn read_settings(path: &Path) -> Result<CommandSettings, UsageError> {
@@ -76,7 +77,7 @@ fn read_settings(path: &Path) -> Result<CommandSettings, UsageError> {
 /// Reads the settings of `argiope check` from a configuration file, which may have the keys of a crawl too.
 pub fn check_settings(path: &Path) -> Result<(CommandSettings, CheckSettings), UsageError> {
     let (text, shown) = read_text(path)?;
-    let (settings, own_table) = parse_settings(&text, &shown, &CheckSettings::KEYS)?;
+    let (settings, own_table) = parse_settings(&text, &shown, &CheckSettings::keys())?;
     let own = CheckSettings::deserialize(own_table).map_err(|error| toml_error(&text, &shown, &error))?;
     Ok((settings, own))
 }
@@ -88,28 +89,6 @@ fn read_text(path: &Path) -> Result<(String, String), UsageError> {
         Ok(text) => Ok((text, shown)),
         Err(error) => Err(UsageError(format!("the configuration file {shown} cannot be read: {error}"))),
     }
-}
-
-/// The flags that select a shared crawl, if any: flags override the configuration file.
-pub fn fleet_flags(args: &CrawlArgs) -> Result<FleetFlags, UsageError> {
-    let mut flags = args.fleet.clone();
-    if let Some(path) = &args.directory.config {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        // Ignored: `crawl_settings` has already reported a file that cannot be parsed.
-        let table: toml::Table = toml::from_str(&text).unwrap_or_default();
-        for key in FLEET_KEYS {
-            match table.get(key) {
-                None => {}
-                Some(toml::Value::String(value)) => flags.set_default(key, value),
-                Some(_) => {
-                    let shown = visible(&path.display().to_string()).into_owned();
-                    return Err(UsageError(format!("{shown}: {key}: expected a text in quotes")));
-                }
-            }
-        }
-    }
-    flags.check()?;
-    Ok(flags)
 }
 
 /// Parses TOML; `name` is the file's name in messages. `own_keys` are keys that only the current command has. They are
@@ -133,24 +112,23 @@ fn parse_settings<'t>(
         };
         return Err(UsageError(format!("{name}{place}: unknown key `{}`; {hint}", visible(unknown))));
     }
-    for key in FLEET_KEYS {
-        table.remove(key);
-    }
-    // The table contains the keys of three structures. Each rejects unknown keys, so each gets a table with its own keys.
+    // The table contains the keys of several structures. Each rejects unknown keys, so each gets a table with its own.
     let mut split_off = |keys: &[&str]| {
         let mut part = DeTable::new();
         part.extend(keys.iter().filter_map(|key| table.remove_entry(*key)));
         part
     };
     let own_table = split_off(own_keys);
-    let (io_table, message_table) = (split_off(&CommandIo::KEYS), split_off(&MessageSettings::KEYS));
+    let [io, messages, fleet] =
+        [CommandIo::keys(), MessageSettings::keys(), FleetFlags::keys()].map(|keys| split_off(&keys));
     let span = crawl_table.span();
     let deserializer = |table| toml::Deserializer::from(Spanned::new(span.clone(), table));
     let own = deserializer(own_table);
     let settings = CommandSettings {
         crawl: Config::deserialize(toml::Deserializer::from(crawl_table)).map_err(describe)?,
-        io: CommandIo::deserialize(deserializer(io_table)).map_err(describe)?,
-        messages: MessageSettings::deserialize(deserializer(message_table)).map_err(describe)?,
+        io: CommandIo::deserialize(deserializer(io)).map_err(describe)?,
+        messages: MessageSettings::deserialize(deserializer(messages)).map_err(describe)?,
+        fleet: FleetFlags::deserialize(deserializer(fleet)).map_err(describe)?,
     };
     Ok((settings, own))
 }
@@ -256,7 +234,7 @@ mod tests {
     fn a_file_sets_the_settings_of_the_flags() {
         let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n\
                     input = 'roots.txt'\ncsv = 'pages.csv'\nraw-csv = true\nserve = '127.0.0.1:1'\nserve-token-file = 'token'\n";
-        let CommandSettings { crawl: config, io, messages } =
+        let CommandSettings { crawl: config, io, messages, .. } =
             parse_settings(text, "x", &[]).map(|(settings, _)| settings).unwrap();
         let all = CommandIo {
             input: Some("roots.txt".into()),
@@ -279,15 +257,6 @@ mod tests {
             parse_settings(&example, "argiope.toml", &[]).map(|(settings, _)| settings).unwrap(),
             CommandSettings::default()
         );
-        for key in CommandIo::KEYS {
-            let line = example.lines().find_map(|line| line.strip_prefix('#').filter(|line| line.starts_with(key)));
-            let line = line.unwrap_or_else(|| panic!("{key} is missing"));
-            assert_ne!(
-                parse_settings(line, "argiope.toml", &[]).map(|(settings, _)| settings).unwrap().io,
-                CommandIo::default(),
-                "{line}"
-            );
-        }
     }
 
     #[test]

@@ -1,19 +1,21 @@
 //! The command line: subcommands and their arguments. The flags that commands share are in [`groups`].
 
 mod check_flags;
-pub mod command_help;
 pub mod config_file;
-mod groups;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
 mod reference_tests;
+mod setting_flags;
 pub mod settings;
 pub mod shared_settings;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use argiope_core::base::escape::visible;
-use argiope_core::crawl::rules::{Config, ConfigError};
+use argiope_core::crawl::rules::{BadValue, Config, ConfigError};
+use argiope_core::crawl::settings::{CRAWL, DEMO, FETCH};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -26,16 +28,13 @@ use crate::commands::diff::DiffArgs;
 use crate::commands::exhibition::ExhibitionArgs;
 use crate::commands::explain::ExplainArgs;
 use crate::commands::export::ExportArgs;
-use crate::commands::fleet::{FleetArgs, FleetFlags, MergeArgs};
+use crate::commands::fleet::{FleetArgs, MergeArgs};
 use crate::commands::report::ReportArgs;
 use crate::commands::robots::RobotsArgs;
 use crate::commands::serve::ServeArgs;
-pub use check_flags::{CheckFlags, CheckFormat, CheckSettings};
-pub use groups::{
-    DirectoryFlags, EngineFlags, ExtractFlags, FetchFlags, MessageFlags, OutputFlags, PaceFlags, ScopeFlags,
-    TrustFlags, WatchFlags, one_of, parse_listen_address,
-};
-use settings::CommandSettings;
+pub use check_flags::{CheckFormat, CheckSettings};
+pub use setting_flags::SettingFlags;
+use settings::{CommandIo, CommandSettings, FleetFlags, MessageSettings};
 
 /// The text of `--version`. It includes the version of the public suffix list, which `--scope domain` depends on.
 const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\npublic suffix list: psl 2.1.246");
@@ -99,35 +98,25 @@ pub enum Command {
 #[command(
     after_help = "All flags, with examples: argiope crawl --help",
     after_long_help = CRAWL_EXAMPLES,
-    allow_negative_numbers = true,
-    mut_args = |arg| command_help::CRAWL.adapt(arg)
+    allow_negative_numbers = true
 )]
 pub struct CrawlArgs {
     /// Where to start (the roots); a host name without a scheme is tried as https, then http
     #[arg(value_name = "URL")]
     roots: Vec<String>,
     #[command(flatten)]
-    pub directory: DirectoryFlags,
+    crawl: SettingFlags<Config, CRAWL>,
     #[command(flatten)]
-    pub fleet: FleetFlags,
+    io: SettingFlags<CommandIo, CRAWL>,
     #[command(flatten)]
-    scope: ScopeFlags,
+    messages: SettingFlags<MessageSettings, CRAWL>,
     #[command(flatten)]
-    pace: PaceFlags,
-    #[command(flatten)]
-    fetch: FetchFlags,
-    #[command(flatten)]
-    trust: TrustFlags,
-    #[command(flatten)]
-    output: OutputFlags,
-    #[command(flatten)]
-    watch: WatchFlags,
-    #[command(flatten)]
-    extract: ExtractFlags,
-    #[command(flatten)]
-    engine: EngineFlags,
-    #[command(flatten)]
-    messages: MessageFlags,
+    fleet: SettingFlags<FleetFlags, CRAWL>,
+    /// Read settings from a TOML file
+    ///
+    /// Its keys are the long flags of this command. Flags on the command line override it.
+    #[arg(long, value_name = "FILE", help_heading = "Input and directory")]
+    pub config: Option<PathBuf>,
 }
 
 const CRAWL_EXAMPLES: &str = "\
@@ -151,21 +140,13 @@ Exit codes: 0 finished or stopped at a limit, 1 could not start or continue, 2 b
 impl CrawlArgs {
     /// Applies the flags to the settings of the configuration file, or to the defaults.
     pub fn apply_to(&self, settings: &mut CommandSettings) -> Result<(), ConfigError> {
-        let CommandSettings { crawl: config, io, .. } = settings;
         if !self.roots.is_empty() {
-            config.roots.clone_from(&self.roots);
+            settings.crawl.roots.clone_from(&self.roots);
         }
-        self.directory.apply_to(config, io);
-        self.scope.apply_to(config);
-        self.pace.apply_to(config);
-        self.fetch.apply_to(config)?;
-        self.trust.apply_to(config);
-        self.output.apply_to(config, io);
-        self.watch.apply_to(io);
-        self.extract.apply_to(config);
-        self.engine.apply_to(config);
-        self.messages.apply_to(settings);
-        Ok(())
+        self.crawl.apply_to(&mut settings.crawl)?;
+        self.io.apply_to(&mut settings.io)?;
+        self.messages.apply_to(&mut settings.messages)?;
+        self.fleet.apply_to(&mut settings.fleet)
     }
 }
 
@@ -175,8 +156,7 @@ impl CrawlArgs {
                   Redirects are shown, not followed.\n\
                   All flags: argiope fetch --help\n\
                   Exit codes: 0 a response was received, whatever its status; 1 no response; 2 bad usage.",
-    allow_negative_numbers = true,
-    mut_args = |arg| command_help::FETCH.adapt(arg)
+    allow_negative_numbers = true
 )]
 pub struct FetchArgs {
     /// The URL to fetch; without a scheme, https is tried, then http
@@ -186,20 +166,13 @@ pub struct FetchArgs {
     #[arg(long)]
     pub body: bool,
     #[command(flatten)]
-    fetch: FetchFlags,
-    #[command(flatten)]
-    trust: TrustFlags,
-    #[command(flatten)]
-    extract: ExtractFlags,
+    settings: SettingFlags<Config, FETCH>,
 }
 
 impl FetchArgs {
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.roots = vec![self.url.clone()];
-        self.fetch.apply_to(config)?;
-        self.trust.apply_to(config);
-        self.extract.apply_to(config);
-        Ok(())
+        self.settings.apply_to(config)
     }
 }
 
@@ -207,31 +180,23 @@ impl FetchArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  argiope demo --jsonl - -q | head -3\n\nAll flags: argiope demo --help",
-    allow_negative_numbers = true,
-    mut_args = |arg| command_help::DEMO.adapt(arg)
+    allow_negative_numbers = true
 )]
 pub struct DemoArgs {
     #[command(flatten)]
-    pace: PaceFlags,
+    crawl: SettingFlags<Config, DEMO>,
     #[command(flatten)]
-    output: OutputFlags,
+    io: SettingFlags<CommandIo, DEMO>,
     #[command(flatten)]
-    watch: WatchFlags,
-    #[command(flatten)]
-    engine: EngineFlags,
-    #[command(flatten)]
-    messages: MessageFlags,
+    messages: SettingFlags<MessageSettings, DEMO>,
 }
 
 #[cfg(feature = "demo")]
 impl DemoArgs {
-    pub fn apply_to(&self, settings: &mut CommandSettings) {
-        let CommandSettings { crawl: config, io, .. } = settings;
-        self.pace.apply_to(config);
-        self.output.apply_to(config, io);
-        self.watch.apply_to(io);
-        self.engine.apply_to(config);
-        self.messages.apply_to(settings);
+    pub fn apply_to(&self, settings: &mut CommandSettings) -> Result<(), ConfigError> {
+        self.crawl.apply_to(&mut settings.crawl)?;
+        self.io.apply_to(&mut settings.io)?;
+        self.messages.apply_to(&mut settings.messages)
     }
 }
 
@@ -249,6 +214,14 @@ pub struct ManArgs {
     /// Write argiope.1, argiope-crawl.1 and so on to this directory
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
+}
+
+/// A parser for a fixed set of words. Help, completions and error messages list the words.
+pub fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = BadValue> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
 }
 
 /// The definition of the command line.
@@ -393,16 +366,6 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_of_crawl_is_in_the_documentation() {
-        let command = command();
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/flags.md")).unwrap();
-        let crawl = command.find_subcommand("crawl").unwrap();
-        for flag in crawl.get_arguments().filter_map(clap::Arg::get_long).filter(|flag| *flag != "help") {
-            assert!(page.contains(&format!("--{flag}")), "--{flag} is missing in docs/flags.md");
-        }
-    }
-
-    #[test]
     fn every_flag_in_the_limits_of_a_check_exists() {
         let command = command();
         let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits.md")).unwrap();
@@ -422,8 +385,8 @@ mod tests {
         let mut flags: Vec<&str> = crawl
             .get_arguments()
             .filter_map(clap::Arg::get_long)
-            // These flags have no key. `buckets` and `lease` are hidden flags for tests.
-            .filter(|long| !matches!(*long, "help" | "config" | "buckets" | "lease"))
+            // These flags have no key.
+            .filter(|long| !matches!(*long, "help" | "config"))
             .collect();
         // Roots are positional arguments, and several logins (`auth`) cannot be given as one flag.
         let has_flag = |key: &&str| !matches!(*key, "roots" | "auth");

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, Rules};
-use serde::{Deserialize, Serialize};
+use argiope_core::crawl::settings::{CHECK, CRAWL, DEMO, SettingForm, Settings, local, parse_text, secret};
+use serde::Serialize;
 
 /// All settings of `argiope crawl`, as the flags and the configuration file give them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -15,73 +16,99 @@ pub struct CommandSettings {
     pub io: CommandIo,
     #[serde(flatten)]
     pub messages: MessageSettings,
+    #[serde(skip)]
+    pub fleet: FleetFlags,
 }
 
-/// The configuration keys that select a shared crawl. They are not written to records, because the address may contain
-/// a password.
-pub const FLEET_KEYS: [&str; 3] = ["frontier", "frontier-password-file", "name"];
-
-/// What the command reads before the crawl, writes after it, and serves meanwhile.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-pub struct CommandIo {
-    /// A file of roots, one per line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<PathBuf>,
-    /// A table of all pages is written here when the crawl ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub csv: Option<PathBuf>,
-    /// The table has cells that a spreadsheet would run as formulas.
-    pub raw_csv: bool,
-    /// The address that the dashboard listens on.
-    #[serde(skip_serializing)]
-    pub serve: Option<SocketAddr>,
-    /// The file with the token that clients of the dashboard need.
-    #[serde(skip_serializing)]
-    pub serve_token_file: Option<PathBuf>,
-}
-
-/// What the command prints on standard error, and when it exits with code 3.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
-pub struct MessageSettings {
-    /// Only errors are printed.
-    pub quiet: bool,
-    /// 1: a line per page. 2 or more: also the links that are not followed.
-    pub verbose: u8,
-    /// No live view and no progress lines.
-    pub no_progress: bool,
-    /// Messages are JSON objects.
-    pub log_json: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fail_on: Option<FailOn>,
-}
-
-/// Findings that cause exit code 3 at the end of a crawl.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum FailOn {
-    // A broken link: an error status or a failure. Not a doc comment, which clap would add to the help of the flag.
-    Broken,
-    // A broken link that was not broken in the round before (`--recrawl`).
-    NewBroken,
-}
-
-impl CommandIo {
-    /// The keys of a configuration file that belong to this structure and not to [`Config`].
-    pub const KEYS: [&'static str; 5] = ["input", "csv", "raw-csv", "serve", "serve-token-file"];
-
-    /// Checks that all paths can be stored with the settings.
-    fn check_paths(&self) -> Result<(), ConfigError> {
-        let paths = [&self.input, &self.csv, &self.serve_token_file];
-        let mut named = ["input", "csv", "serve-token-file"].into_iter().zip(paths);
-        named.try_for_each(|(key, path)| ConfigError::check_path(key, path.as_deref()))
+argiope_core::settings! {
+    /// What the command reads before the crawl, writes after it, and serves meanwhile.
+    #[derive(Eq)]
+    pub struct CommandIo {
+        "Input and directory" in CRAWL => {
+            /// Read roots from a file, one per line (- is standard input)
+            ///
+            /// Blank lines and lines that start with # are skipped.
+            input: Option<PathBuf> = None => local("FILE").short('i').common(CRAWL);
+        }
+        "Output and resources" in CRAWL | DEMO => {
+            /// When the crawl ends, write a table of all pages and extracted fields to this file (- is standard output)
+            csv: Option<PathBuf> = None => local("FILE").unused(DEMO);
+            /// With `csv`: write cells that a spreadsheet would run as formulas unchanged
+            ///
+            /// By default they get a leading apostrophe. Control characters are escaped in any case.
+            raw_csv: bool = false => local("").unused(DEMO);
+        }
+        "Watch" in CRAWL | DEMO => {
+            /// Serve a dashboard, /metrics and /api/v1 at this address while the crawl runs
+            serve: Option<SocketAddr> = None => local("ADDR:PORT").unstored().common(DEMO);
+            /// Ask every client of the dashboard for the token in this file
+            ///
+            /// Required unless ADDR is a loopback address.
+            serve_token_file: Option<PathBuf> = None => local("FILE").unstored();
+        }
     }
 }
 
-impl MessageSettings {
-    /// The keys of a configuration file that belong to this structure and not to [`Config`].
-    pub const KEYS: [&'static str; 5] = ["quiet", "verbose", "no-progress", "log-json", "fail-on"];
+argiope_core::settings! {
+    /// What the command prints on standard error, and when it exits with code 3.
+    #[derive(Copy, Eq)]
+    pub struct MessageSettings {
+        "Messages" in CRAWL | DEMO => {
+            /// Print only errors
+            quiet: bool = false => local("").short('q').contradicts("verbose").common(CRAWL | DEMO | CHECK).also(CHECK)
+                .texts(&[(CHECK, "No progress and no summary on standard error")]);
+            /// Print a line per page; -vv: also the links that are not followed
+            verbose: u8 = 0 => local("").short('v').counted().common(CRAWL | DEMO);
+            /// No live view and no progress lines; the final report stays
+            no_progress: bool = false => local("").common(DEMO);
+            /// Print messages as JSON on standard error, one object per line
+            log_json: bool = false => local("");
+            /// Exit with code 3 if links are broken
+            ///
+            /// `broken`: the crawl directory has broken links. `new-broken`, with `recrawl`: some of them were not broken
+            /// in the round before.
+            fail_on: Option<FailOn> = None => local("WHAT").common(CRAWL | DEMO)
+                .texts(&[(DEMO, "Exit with code 3 if links are broken (`broken`)")]);
+        }
+    }
+}
+
+argiope_core::settings! {
+    /// Where a crawl is shared with other processes.
+    #[derive(Eq)]
+    pub struct FleetFlags {
+        "Many machines" in CRAWL => {
+            /// Share the crawl with other processes through a Redis or Valkey server or cluster
+            ///
+            /// Written redis://HOST:PORT[,HOST:PORT...], or rediss:// for TLS. Without roots, the process joins an
+            /// existing crawl.
+            frontier: Option<String> = None => secret("ADDRESS").page("fleet/README.md");
+            /// Read the password of the store from a file
+            ///
+            /// Without it, the password is in the address or in the variable ARGIOPE_FRONTIER_PASSWORD.
+            frontier_password_file: Option<PathBuf> = None => local("FILE").unstored();
+            /// The name of the shared crawl
+            name: Option<String> = None => local("NAME").unstored();
+            /// Number of groups into which hosts are divided
+            buckets: u32 = 4096 => local("N").unstored().unused(CRAWL);
+            /// How long a lease lasts, in seconds
+            lease: u64 = 10 => local("SECONDS").unstored().unused(CRAWL);
+        }
+    }
+}
+
+argiope_core::words! {
+    /// Findings that cause exit code 3 at the end of a crawl.
+    FailOn {
+        /// A broken link: an error status or a failure.
+        Broken = "broken",
+        /// A broken link that was not broken in the round before (`--recrawl`).
+        NewBroken = "new-broken",
+    }
+}
+
+argiope_core::setting_values! {
+    FailOn: SettingForm::Words(FailOn::WORDS), parse_text;
 }
 
 impl CommandSettings {
@@ -95,7 +122,7 @@ impl CommandSettings {
 
     /// Every key that a configuration file may have.
     pub fn keys() -> impl Iterator<Item = &'static str> {
-        Config::keys().iter().copied().chain(CommandIo::KEYS).chain(MessageSettings::KEYS).chain(FLEET_KEYS)
+        [Config::keys(), CommandIo::keys(), MessageSettings::keys(), FleetFlags::keys()].into_iter().flatten()
     }
 }
 
@@ -103,8 +130,8 @@ impl CommandSettings {
 pub fn crawl_settings_of_stored(
     mut settings: serde_json::Map<String, serde_json::Value>,
 ) -> Result<Config, serde_json::Error> {
-    settings
-        .retain(|key, _| !CommandIo::KEYS.contains(&key.as_str()) && !MessageSettings::KEYS.contains(&key.as_str()));
+    let others = [CommandIo::keys(), MessageSettings::keys()].concat();
+    settings.retain(|key, _| !others.contains(&key.as_str()));
     serde_json::from_value(settings.into())
 }
 
@@ -121,24 +148,14 @@ mod tests {
             fail_on: Some(FailOn::Broken),
         };
         let io = CommandIo { input: Some("roots.txt".into()), csv: Some("pages.csv".into()), ..CommandIo::default() };
-        CommandSettings { crawl: Config { roots: vec!["h".into()], depth: Some(3), ..Config::default() }, io, messages }
+        let crawl = Config { roots: vec!["h".into()], depth: Some(3), ..Config::default() };
+        CommandSettings { crawl, io, messages, ..CommandSettings::default() }
     }
 
     #[test]
     fn settings_without_a_value_are_not_written() {
         let written = serde_json::to_string(&CommandSettings::default()).unwrap();
         assert!(!written.contains("null"), "{written}");
-    }
-
-    #[test]
-    fn the_listed_keys_of_messages_are_the_serialized_fields() {
-        let written = serde_json::to_value(custom_settings().messages).unwrap();
-        let mut keys: Vec<&str> = written.as_object().unwrap().keys().map(String::as_str).collect();
-        let mut listed = MessageSettings::KEYS;
-        keys.sort_unstable();
-        listed.sort_unstable();
-        assert_eq!(keys, listed);
-        assert!(Config::keys().iter().all(|key| !listed.contains(key)));
     }
 
     #[test]

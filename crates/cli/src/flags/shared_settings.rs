@@ -1,16 +1,11 @@
 //! [`SharedSettings`]: the settings that the processes of a fleet have in common.
 //!
-//! Invariant: every setting has one class. Who can write to the store chooses the shared settings of all processes, and
-//! nothing else: a value of another class has no place in [`SharedSettings`], and none is read. A new field of
-//! [`Config`] does not compile until it has a class here.
+//! Invariant: who can write to the store chooses the shared settings of all processes, and nothing else. The class of a
+//! setting in the table decides; a value of another class is neither stored nor read.
 
-use std::path::PathBuf;
-
-use argiope_core::crawl::rules::{
-    AssetsScope, Config, HttpVersion, Pace, Rate, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression,
-    With,
-};
-use serde::{Deserialize, Serialize};
+use argiope_core::crawl::rules::{Config, Size};
+use argiope_core::crawl::settings::{Setting, SettingClass, Settings as _};
+use serde_json::{Map, Value};
 
 /// The longest text of settings that is read from a store.
 const MAX_TEXT: usize = 8 << 20;
@@ -22,166 +17,79 @@ const MAX_HEAD: Size = Size(16 << 20);
 const MAX_URL: usize = 64 << 10;
 const MAX_LINKS: usize = 1 << 20;
 
-/// Gives every field of [`Config`] its class.
-macro_rules! classes {
-    (
-        shared { $($shared:ident: $shared_type:ty,)* }
-        agreed { $($agreed:ident: $agreed_type:ty,)* }
-        own { $($own:ident,)* }
-    ) => {
-        /// The settings of the process that created the crawl, as far as they are not its own.
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(default, rename_all = "kebab-case")]
-        pub struct SharedSettings {
-            $(pub $shared: $shared_type,)*
-            $(pub $agreed: $agreed_type,)*
-        }
+/// The settings of the process that created the crawl, as far as they are not its own. All others have their defaults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SharedSettings(Config);
 
-        impl SharedSettings {
-            /// The shared part of the settings of a process.
-            pub fn of(config: &Config) -> Self {
-                let Config { $($shared,)* $($agreed,)* $($own: _,)* } = config.clone();
-                Self { $($shared,)* $($agreed,)* }
-            }
-
-            /// These settings, with those of a process for everything that is not shared.
-            pub fn with_own(self, own: &Config) -> Config {
-                let Self { $($shared,)* $($agreed: _,)* } = self;
-                let Config { $($agreed,)* $($own,)* $($shared: _,)* } = own.clone();
-                Config { $($shared,)* $($agreed,)* $($own,)* }
-            }
-
-            /// The first setting that a process must have itself, and has not.
-            pub fn missing_in(&self, own: &Config) -> Option<&'static str> {
-                [$((stringify!($agreed), self.$agreed == own.$agreed),)*]
-                    .into_iter()
-                    .find_map(|(name, is_equal)| (!is_equal).then_some(name))
-            }
-        }
-    };
-}
-
-classes! {
-    // Those of the process that created the crawl hold for all processes.
-    shared {
-        roots: Vec<String>,
-        scope: ScopeKind,
-        include: Vec<String>,
-        exclude: Vec<String>,
-        depth: Option<u32>,
-        max_bytes: Option<Size>,
-        max_time: Option<Span>,
-        sitemap: bool,
-        no_sitemap: bool,
-        assets: bool,
-        assets_scope: AssetsScope,
-        strip_param: Vec<String>,
-        follow_nofollow: bool,
-        traps: TrapPolicy,
-        trap_budget: u32,
-        max_pages_per_host: Option<u64>,
-        per_host: Option<usize>,
-        per_ip: Option<usize>,
-        delay: Span,
-        pace: Pace,
-        rate: Option<Rate>,
-        max_crawl_delay: Span,
-        timeout: Span,
-        connect_timeout: Span,
-        idle_timeout: Span,
-        min_rate: Size,
-        max_tries: u8,
-        retry_wait: Span,
-        max_redirects: u8,
-        max_size: Size,
-        max_head: Size,
-        max_url: usize,
-        max_links: usize,
-        user_agent: Option<String>,
-        contact: Option<String>,
-        no_cookies: bool,
-        http: HttpVersion,
-        robots: RobotsPolicy,
-        with: Vec<With>,
-        warc: bool,
-        warc_compression: WarcCompression,
-        extract: Vec<String>,
-        text: bool,
-        markdown: bool,
-        content: String,
-    }
-    // They must be the same in all processes, but each process must be given them: a path of one machine is not taken
-    // from the store.
-    agreed {
-        extract_file: Option<PathBuf>,
-    }
-    // Each process has its own: secrets, files, addresses, trust, and what depends on the machine.
-    own {
-        out,
-        fresh,
-        recrawl,
-        // Compared when a process joins.
-        max_pages,
-        max_disk,
-        concurrency,
-        header,
-        user,
-        auth,
-        cookies,
-        proxy,
-        resolve,
-        dns,
-        allow_private,
-        ca_cert,
-        cert,
-        key,
-        insecure,
-        jsonl,
-        max_memory,
-        drain_time,
-        engine,
-        log_skips,
-    }
+/// The settings that the store has.
+fn stored() -> impl Iterator<Item = &'static Setting> {
+    Config::TABLE.iter().filter(|setting| matches!(setting.class, SettingClass::Shared | SettingClass::Agreed))
 }
 
 impl SharedSettings {
+    /// The shared part of the settings of a process.
+    pub fn of(config: &Config) -> Self {
+        let mut shared = Config::default();
+        stored().for_each(|setting| shared.copy(setting.name, config));
+        Self(shared)
+    }
+
+    /// These settings, with those of a process for everything that is not shared.
+    pub fn with_own(&self, own: &Config) -> Config {
+        let mut joined = own.clone();
+        let shared = stored().filter(|setting| setting.class == SettingClass::Shared);
+        shared.for_each(|setting| joined.copy(setting.name, &self.0));
+        joined
+    }
+
+    /// The key of the first setting that a process must have itself, and has not.
+    pub fn missing_in(&self, own: &Config) -> Option<&'static str> {
+        let mut agreed = stored().filter(|setting| setting.class == SettingClass::Agreed);
+        agreed.find(|setting| !self.0.is_same(setting.name, own)).map(|setting| setting.key)
+    }
+
+    /// The settings by key.
+    pub fn by_key(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut keys)) = serde_json::to_value(&self.0) else { return Map::new() };
+        keys.retain(|key, _| stored().any(|setting| setting.key == key));
+        keys
+    }
+
+    /// The settings with these keys. Keys of other settings are ignored.
+    pub fn from_keys(mut keys: Map<String, Value>) -> Result<Self, String> {
+        keys.retain(|key, _| stored().any(|setting| setting.key == key));
+        serde_json::from_value(keys.into()).map(Self).map_err(|error| error.to_string())
+    }
+
+    /// The limits that the store counts for all processes.
+    pub fn limits(&self) -> &Config {
+        &self.0
+    }
+
     /// Reads the settings in a store. A value above its maximum is an error: memory is never allocated as the store says.
     pub fn read(text: &str) -> Result<Self, String> {
         if text.len() > MAX_TEXT {
             return Err(format!("they have more than {MAX_TEXT} bytes"));
         }
-        let settings: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let settings = Self::from_keys(serde_json::from_str(text).map_err(|error| error.to_string())?)?;
         settings.check().map(|()| settings)
     }
 
     /// The error about the first setting above the maximum of a fleet.
     pub fn check(&self) -> Result<(), String> {
-        let lists = [
-            ("include", self.include.len()),
-            ("exclude", self.exclude.len()),
-            ("strip-param", self.strip_param.len()),
-            ("extract", self.extract.len()),
-            ("with", self.with.len()),
-        ];
-        let counts = [
-            ("roots", self.roots.len(), MAX_ROOTS),
-            ("max-url", self.max_url, MAX_URL),
-            ("max-links", self.max_links, MAX_LINKS),
-        ];
-        let sizes = [("max-size", self.max_size, MAX_SIZE), ("max-head", self.max_head, MAX_HEAD)];
-        let counts = lists.map(|(name, count)| (name, count, MAX_LIST)).into_iter().chain(counts);
+        let Config { roots, max_url, max_links, max_size, max_head, .. } = &self.0;
+        let lists = stored().filter(|setting| setting.is_list && setting.name != "roots");
+        let lists = lists.map(|setting| (setting.key, self.0.texts(setting.name).len(), MAX_LIST));
+        let counts =
+            [("roots", roots.len(), MAX_ROOTS), ("max-url", *max_url, MAX_URL), ("max-links", *max_links, MAX_LINKS)];
+        let sizes = [("max-size", *max_size, MAX_SIZE), ("max-head", *max_head, MAX_HEAD)];
+        let counts = lists.chain(counts);
         let too_many = counts.filter(|(_, count, max)| count > max).map(|(name, _, max)| (name, max.to_string()));
         let too_large = sizes.into_iter().filter(|(_, size, max)| size > max);
         match too_many.chain(too_large.map(|(name, _, max)| (name, max.to_string()))).next() {
             Some((name, max)) => Err(format!("{name}: a fleet allows at most {max}")),
             None => Ok(()),
         }
-    }
-}
-
-impl Default for SharedSettings {
-    fn default() -> Self {
-        Self::of(&Config::default())
     }
 }
 
@@ -195,9 +103,9 @@ mod tests {
             "insecure":true,"allow-private":true,"cookies":"/etc/passwd","dns":"127.0.0.1:53","proxy":"http://127.0.0.1/",
             "ca-cert":"/tmp/ca.pem","cert":"/tmp/c.pem","key":"/tmp/k.pem","jsonl":"/tmp/x","out":"/tmp/y",
             "header":["X-Key: planted"],"user":"a:b","max-memory":"1G","extract-file":"/etc/shadow","engine":"threads"}"#;
-        let shared: SharedSettings = serde_json::from_str(planted).expect("settings");
+        let shared = SharedSettings::read(planted).expect("settings");
         let own = Config { header: vec!["X-Key: own".parse().expect("a header")], ..Config::default() };
-        assert_eq!(shared.missing_in(&own), Some("extract_file"));
+        assert_eq!(shared.missing_in(&own), Some("extract-file"));
         let config = shared.with_own(&own);
         let roots = vec!["http://planted.example/".to_owned()];
         assert_eq!(config, Config { roots, depth: Some(3), ..own });
@@ -218,13 +126,5 @@ mod tests {
         }
         assert!(SharedSettings::read(&" ".repeat(9 << 20)).is_err());
         assert_eq!(SharedSettings::read("{}"), Ok(SharedSettings::default()));
-    }
-
-    #[test]
-    fn stored_settings_have_the_keys_of_the_configuration() {
-        let stored = serde_json::to_value(SharedSettings::default()).expect("JSON");
-        let keys = stored.as_object().expect("an object").keys();
-        assert!(keys.clone().count() > 40);
-        keys.for_each(|key| assert!(Config::keys().contains(&key.as_str()), "{key}"));
     }
 }

@@ -6,12 +6,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::IpAddr;
-use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::base::url::Url;
 
@@ -26,7 +25,8 @@ pub struct BadValue {
 }
 
 impl BadValue {
-    fn new(problem: impl Into<String>, form: &'static str) -> Self {
+    /// The error for a text with this problem.
+    pub fn new(problem: impl Into<String>, form: &'static str) -> Self {
         Self { problem: problem.into(), form }
     }
 }
@@ -47,14 +47,6 @@ impl ConfigError {
     pub(crate) fn new(key: &'static str, value: impl ToString, problem: impl Into<String>) -> Self {
         Self { key, value: shortened(value.to_string()), problem: problem.into() }
     }
-
-    /// Checks that a path is UTF-8, because it is stored with the settings as text.
-    pub fn check_path(key: &'static str, path: Option<&Path>) -> Result<(), Self> {
-        match path.filter(|path| path.to_str().is_none()) {
-            Some(path) => Err(Self::new(key, path.display(), "its name is not UTF-8; rename it")),
-            None => Ok(()),
-        }
-    }
 }
 
 /// Limit on the characters of a value in a message. A line of an input file may have megabytes.
@@ -69,36 +61,45 @@ fn shortened(mut value: String) -> String {
 }
 
 /// Serializes a type as its text. Integers are accepted in place of text.
+#[macro_export]
 macro_rules! as_text {
     ($($name:ty),*) => {$(
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Text;
-                impl Visitor<'_> for Text {
-                    type Value = $name;
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str("a text")
-                    }
-                    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                        text.parse().map_err(E::custom)
-                    }
-                    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
-                        self.visit_str(&number.to_string())
-                    }
-                    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
-                        self.visit_str(&number.to_string())
-                    }
-                }
-                deserializer.deserialize_any(Text)
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $crate::base::value::read_text(deserializer)
             }
         }
     )*};
+}
+
+/// Reads a text, an integer, `true` or `false` in the form of its type.
+pub fn read_text<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(deserializer: D) -> Result<T, D::Error> {
+    struct Text<T>(PhantomData<T>);
+    impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Text<T> {
+        type Value = T;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+        fn visit_bool<E: de::Error>(self, is_set: bool) -> Result<T, E> {
+            self.visit_str(if is_set { "true" } else { "false" })
+        }
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+    }
+    deserializer.deserialize_any(Text(PhantomData))
 }
 
 as_text!(Span, Size, Rate, HeaderLine, Resolve, Credentials, Bearer);
@@ -549,6 +550,7 @@ impl fmt::Display for Resolve {
 }
 
 /// Defines an enum for a setting with a fixed set of values.
+#[macro_export]
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* })*) => {$(
         $(#[$meta])*
@@ -567,25 +569,25 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
 
-        impl FromStr for $name {
-            type Err = BadValue;
+        impl std::str::FromStr for $name {
+            type Err = $crate::base::value::BadValue;
 
-            fn from_str(text: &str) -> Result<Self, BadValue> {
+            fn from_str(text: &str) -> Result<Self, $crate::base::value::BadValue> {
                 const FORM: &str = concat!("write one of:", $(" ", $text,)*);
                 match text {
                     $($text => Ok(Self::$variant),)*
-                    _ => Err(BadValue::new(format!("{text:?} is not known"), FORM)),
+                    _ => Err($crate::base::value::BadValue::new(format!("{text:?} is not known"), FORM)),
                 }
             }
         }
 
-        as_text!($name);
+        $crate::as_text!($name);
     )*};
 }
 

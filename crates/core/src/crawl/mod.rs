@@ -1,6 +1,6 @@
 //! A crawl: its settings, what is requested next, and what comes of it.
 //!
-//! [`rules`] are the settings, compiled. [`schedule`] decides which URL is requested next, from which host, and when.
+//! [`settings`] are those of the user, and [`rules`] are the same, checked and compiled. [`schedule`] decides which URL is requested next, from which host, and when.
 //! A [`fetcher`] takes jobs and returns visits. [`session`] is what engines drive: a connection with the jobs that it carries. A [`response`] is one that other
 //! fetchers have as a whole. A [`transport`] answers requests in place of the network; [`canned`] pages are one for tests. [`fetch`] is one job and its response,
 //! which becomes a [`visit`]. [`record`] and [`warc`] are the formats in which visits are stored. [`hooks`] are traits
@@ -22,6 +22,7 @@ pub mod response;
 pub mod rules;
 pub mod schedule;
 pub mod session;
+pub mod settings;
 pub mod status;
 pub mod transport;
 pub mod visit;

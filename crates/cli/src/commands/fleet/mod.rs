@@ -21,6 +21,7 @@ use argiope_core::crawl::schedule::keeper::End;
 
 use super::{FAILED, USAGE, print_error};
 use crate::flags::config_file::UsageError;
+use crate::flags::settings::FleetFlags;
 use crate::results::CrawlEnd;
 
 pub use merge::{MergeArgs, merge};
@@ -32,49 +33,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two attempts to reach the store or to join the crawl.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Many machines")]
-pub struct FleetFlags {
-    /// Share the crawl with other processes through a Redis or Valkey server or cluster
-    ///
-    /// Written redis://HOST:PORT[,HOST:PORT...], or rediss:// for TLS. Without roots, the process joins an existing
-    /// crawl.
-    #[arg(long, value_name = "ADDRESS")]
-    frontier: Option<String>,
-    /// Read the password of the store from a file
-    ///
-    /// Without it, the password is in the address or in the variable ARGIOPE_FRONTIER_PASSWORD.
-    #[arg(long, value_name = "FILE")]
-    frontier_password_file: Option<PathBuf>,
-    /// The name of the shared crawl
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// Number of groups into which hosts are divided
-    #[arg(long, value_name = "N", hide = true, default_value_t = 4096,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BUCKETS)))]
-    buckets: u32,
-    /// How long a lease lasts, in seconds
-    #[arg(long, value_name = "SECONDS", hide = true, default_value_t = 10,
-          value_parser = clap::value_parser!(u64).range(1..=600))]
-    lease: u64,
-}
-
 impl FleetFlags {
     /// Whether the crawl is shared.
     pub fn is_set(&self) -> bool {
         self.frontier.is_some()
     }
 
-    /// Applies a key of the configuration file, unless its flag is given.
-    pub fn set_default(&mut self, key: &str, value: &str) {
-        match key {
-            "frontier" => drop(self.frontier.get_or_insert_with(|| value.to_owned())),
-            "frontier-password-file" => drop(self.frontier_password_file.get_or_insert_with(|| value.into())),
-            _ => drop(self.name.get_or_insert_with(|| value.to_owned())),
-        }
-    }
-
-    /// Checks that `--frontier` and `--name` are given together.
+    /// Checks that `--frontier` and `--name` are given together, and the numbers.
     pub fn check(&self) -> Result<(), UsageError> {
         match (&self.frontier, &self.name) {
             (Some(_), None) => Err(UsageError("--frontier needs --name, the name of the shared crawl".into())),
@@ -82,6 +47,10 @@ impl FleetFlags {
             (None, None) if self.frontier_password_file.is_some() => {
                 Err(UsageError("--frontier-password-file has no effect without --frontier".into()))
             }
+            _ if !(1..=MAX_BUCKETS).contains(&self.buckets) => {
+                Err(UsageError(format!("--buckets: write a number from 1 to {MAX_BUCKETS}")))
+            }
+            _ if !(1..=600).contains(&self.lease) => Err(UsageError("--lease: write a number from 1 to 600".into())),
             _ => Ok(()),
         }
     }

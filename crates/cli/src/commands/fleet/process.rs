@@ -22,7 +22,7 @@ use signal_hook::iterator::Signals;
 
 use super::rounds::{join_round, open_results};
 use super::settings::{join_settings, joined_config, named_roots, unused_secret};
-use super::{FleetCommandError, FleetFlags, RETRY_PAUSE, connect, finish, login};
+use super::{FleetCommandError, RETRY_PAUSE, connect, finish, login};
 use crate::commands::USAGE;
 use crate::commands::crawl::{self as local_crawl, CrawlParts};
 use crate::commands::crawl_control::SharedFleet;
@@ -35,8 +35,8 @@ use crate::screen::live::LivePrinter;
 use crate::wording;
 
 /// Checks the flags, and takes part in a crawl that other processes share.
-pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, io, messages } = settings;
+pub fn crawl(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
+    let CommandSettings { crawl: config, io, messages, fleet: flags } = settings;
     let address = flags.frontier.as_deref().unwrap_or_default();
     let name = flags.name.clone().unwrap_or_default();
     if config.out.is_none() {
@@ -63,7 +63,7 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
                      object storage, which have quotas of their own. --max-bytes limits what all processes receive";
         return Err(UsageError(why.into()));
     }
-    match crawl_in_fleet(settings, address, &name, flags) {
+    match crawl_in_fleet(settings, address, &name) {
         Ok(code) => Ok(code),
         Err(FleetCommandError::Failed(why) | FleetCommandError::Unreachable(why)) => {
             Ok(local_crawl::fail(*messages, &why))
@@ -77,13 +77,8 @@ pub fn crawl(settings: &CommandSettings, flags: &FleetFlags) -> Result<ExitCode,
 }
 
 /// Joins the shared crawl and runs sessions until the crawl ends or a signal arrives.
-fn crawl_in_fleet(
-    own_settings: &CommandSettings,
-    address: &str,
-    name: &str,
-    flags: &FleetFlags,
-) -> Result<ExitCode, FleetCommandError> {
-    let CommandSettings { crawl: config, io, messages } = own_settings;
+fn crawl_in_fleet(own_settings: &CommandSettings, address: &str, name: &str) -> Result<ExitCode, FleetCommandError> {
+    let CommandSettings { crawl: config, messages, fleet: flags, .. } = own_settings;
     let address = &login::address_with_password(address, flags.frontier_password_file.as_deref())?;
     let ca_cert = config.ca_cert.as_deref().filter(|_| address.starts_with("rediss://"));
     // 48 random bits: the identity of this process in the store.
@@ -94,9 +89,8 @@ fn crawl_in_fleet(
     let mut signals = Interrupt::listen()
         .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
     // The shared settings of the first process apply to all processes. Everything else comes from this process.
-    let settings =
-        join_settings(own_settings, &mut client, flags, name, || Interrupt::pending_exit_code(&mut signals))?;
-    let shared = CommandSettings { crawl: joined_config(config, &settings)?, io: io.clone(), messages: *messages };
+    let settings = join_settings(own_settings, &mut client, name, || Interrupt::pending_exit_code(&mut signals))?;
+    let shared = CommandSettings { crawl: joined_config(config, &settings)?, ..own_settings.clone() };
     let named_roots = named_roots(config, &shared.crawl)?;
     if let Some(flag) = unused_secret(config) {
         let why =

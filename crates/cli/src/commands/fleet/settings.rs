@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use argiope_core::crawl::rules::{Config, Root};
 use argiope_fleet::cluster::{FleetClient, FleetSettings};
 use argiope_fleet::segments::{is_object_storage, redacted_place};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{FleetCommandError, FleetFlags, RETRY_PAUSE};
+use super::{FleetCommandError, RETRY_PAUSE};
 use crate::commands::crawl;
 use crate::flags::settings::CommandSettings;
 use crate::flags::shared_settings::SharedSettings;
@@ -22,7 +22,6 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 pub fn join_settings(
     own_settings: &CommandSettings,
     client: &mut FleetClient,
-    flags: &FleetFlags,
     name: &str,
     mut interrupted: impl FnMut() -> Option<u8>,
 ) -> Result<FleetSettings, FleetCommandError> {
@@ -59,7 +58,7 @@ pub fn join_settings(
             version: env!("CARGO_PKG_VERSION").to_owned(),
             key: argiope_runtime::unpredictable(),
             round: 1,
-            buckets: flags.buckets,
+            buckets: own_settings.fleet.buckets,
             max_pages: config.max_pages,
             max_bytes: config.max_bytes.map(|size| size.0),
             rate: config.rate.map(|rate| rate.per_second),
@@ -113,8 +112,8 @@ const CHANGEABLE_LIMITS: &[&str] = &["rate", "per-ip", "max-time", "max-bytes", 
 
 /// The settings of the next round: those of the previous round, except for the limits that the user gives to this process.
 pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSettings, FleetCommandError> {
-    let (own, default) = (keys_of(&SharedSettings::of(config)), keys_of(&SharedSettings::default()));
-    let mut shared = keys_of(&read_stored(previous)?);
+    let (own, default) = (SharedSettings::of(config).by_key(), SharedSettings::default().by_key());
+    let mut shared = read_stored(previous)?.by_key();
     for &key in CHANGEABLE_LIMITS {
         // A value other than the default was given by the user.
         if own.get(key) != default.get(key)
@@ -123,7 +122,8 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
             shared.insert(key.to_owned(), value.clone());
         }
     }
-    let merged: SharedSettings = serde_json::from_value(shared.into()).map_err(|_| damaged())?;
+    let shared = SharedSettings::from_keys(shared).map_err(|_| damaged())?;
+    let merged = shared.limits();
     Ok(FleetSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         round: previous.round + 1,
@@ -134,7 +134,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
         max_pages_per_host: merged.max_pages_per_host,
         // The caller sets the time.
         created: 0,
-        config: stored(&merged),
+        config: stored(&shared),
         ..previous.clone()
     })
 }
@@ -145,7 +145,7 @@ fn damaged() -> FleetCommandError {
 
 /// The text that the store has for these settings.
 fn stored(settings: &SharedSettings) -> String {
-    Value::from(keys_of(settings)).to_string()
+    Value::from(settings.by_key()).to_string()
 }
 
 /// The shared settings of a crawl. Anything else in the store is ignored.
@@ -154,20 +154,12 @@ fn read_stored(settings: &FleetSettings) -> Result<SharedSettings, FleetCommandE
         .map_err(|why| FleetCommandError::Failed(format!("the settings of the crawl cannot be read: {why}")))
 }
 
-/// The settings by key.
-fn keys_of(settings: &SharedSettings) -> Map<String, Value> {
-    match serde_json::to_value(settings) {
-        Ok(Value::Object(keys)) => keys,
-        _ => Map::new(),
-    }
-}
-
 /// The settings with which this process takes part: the shared ones of the crawl, and its own for everything else. It is an
 /// error if the user gives this process a different value for a shared setting; the message names the setting.
 pub fn joined_config(config: &Config, settings: &FleetSettings) -> Result<Config, FleetCommandError> {
     let shared = read_stored(settings)?;
-    let first = keys_of(&shared);
-    let (own, default) = (keys_of(&SharedSettings::of(config)), keys_of(&SharedSettings::default()));
+    let first = shared.by_key();
+    let (own, default) = (SharedSettings::of(config).by_key(), SharedSettings::default().by_key());
     for (key, value) in &own {
         let is_default = default.get(key) == Some(value);
         if !is_default && first.get(key) != Some(value) {
@@ -178,9 +170,8 @@ pub fn joined_config(config: &Config, settings: &FleetSettings) -> Result<Config
             return Err(FleetCommandError::Usage(why));
         }
     }
-    if let Some(name) = shared.missing_in(config) {
-        let flag = name.replace('_', "-");
-        let why = format!("the crawl was started with --{flag}, which is not taken from the store: give it here too");
+    if let Some(key) = shared.missing_in(config) {
+        let why = format!("the crawl was started with --{key}, which is not taken from the store: give it here too");
         return Err(FleetCommandError::Usage(why));
     }
     let mut joined = shared.with_own(config);

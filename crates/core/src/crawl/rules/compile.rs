@@ -12,6 +12,7 @@ use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 use crate::base::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
 use crate::crawl::marks::Marks;
+use crate::crawl::settings::Settings as _;
 use crate::http::conn::{Limits, SlowResponseQuota};
 use crate::http::proxy::Proxies;
 use crate::page::reader::BodyRules;
@@ -170,20 +171,6 @@ impl Config {
             marks: Marks::default(),
             fingerprint_key: environment.fingerprint_key,
         }))
-    }
-
-    /// Checks that all paths can be stored with the settings.
-    fn check_paths(&self) -> Result<(), ConfigError> {
-        let paths = [
-            ("out", &self.out),
-            ("cookies", &self.cookies),
-            ("ca-cert", &self.ca_cert),
-            ("cert", &self.cert),
-            ("key", &self.key),
-            ("jsonl", &self.jsonl),
-            ("extract-file", &self.extract_file),
-        ];
-        paths.into_iter().try_for_each(|(key, path)| ConfigError::check_path(key, path.as_deref()))
     }
 
     fn compile_limits(&self) -> Arc<Limits> {

@@ -9,8 +9,6 @@
 //! need more text or enforce less: some 60 getters, or `Arc<Rules>` with public fields, which `Arc::get_mut` can change.
 
 mod compile;
-#[deny(missing_docs)]
-mod config;
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -39,9 +37,9 @@ pub use crate::base::value::{
     AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, EngineName, HeaderLine, HttpVersion, Login,
     Pace, Rate, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
+pub use crate::crawl::settings::Config;
 #[cfg(test)]
 pub(crate) use compile::MAX_HELD_BODIES;
-pub use config::Config;
 
 /// The configuration, compiled once. Its values are read as fields: see [`RuleValues`]. They cannot be assigned to:
 ///

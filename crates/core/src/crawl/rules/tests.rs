@@ -1,4 +1,5 @@
 use super::*;
+use crate::crawl::settings::Settings;
 
 fn rules(config: Config) -> Rules {
     config.compile(7).expect("a good configuration")
@@ -385,7 +386,7 @@ fn equal_roots_are_merged() {
 
 #[test]
 fn keys_are_the_flags_and_unknown_ones_are_refused() {
-    let keys = Config::keys();
+    let keys = <Config as Settings>::keys();
     for key in ["roots", "max-pages", "delay", "concurrency", "robots", "per-host", "user", "log-skips"] {
         assert!(keys.contains(&key), "{key} is missing in {keys:?}");
     }
