@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use argiope_core::base::value::DigestAlgorithm;
 use argiope_core::page::examine::{ExamineLimits, Examiner, Findings};
 use argiope_core::{Url, UrlRef};
 
@@ -101,6 +102,7 @@ fn limits() -> ExamineLimits {
         agent: Arc::from("argiope"),
         assets: true,
         anchors: true,
+        digest: DigestAlgorithm::Xxh3,
     }
 }
 

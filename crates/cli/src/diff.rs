@@ -3,11 +3,13 @@
 //! Invariant: memory is bounded. The states of all URLs are sorted with an external merge sort, and each URL is compared
 //! once.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
+use argiope_core::base::digest::BodyDigest;
 use argiope_core::crawl::schedule::keeper::{Change, Changes, Comparison};
-use argiope_core::crawl::schedule::page_state::{PageState, digest_bytes};
+use argiope_core::crawl::schedule::page_state::PageState;
 use argiope_core::{ErrorKind, Outcome};
 use argiope_store::disk::HistoryEvent;
 use serde::{Deserialize, Serialize};
@@ -30,7 +32,7 @@ pub struct RecordState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
+    pub digest: Option<BodyDigest>,
 }
 
 impl RecordState {
@@ -38,8 +40,8 @@ impl RecordState {
         Self {
             outcome: record.outcome.unwrap_or(Outcome::Failed),
             status: record.status,
-            error: record.error.map(|error| error.kind),
-            redirect: record.redirect,
+            error: record.error.as_deref().map(|error| error.kind),
+            redirect: record.redirect.map(Cow::into_owned),
             digest: record.digest,
         }
     }
@@ -49,7 +51,7 @@ impl RecordState {
             outcome: self.outcome,
             status: self.status,
             has_error: self.error.is_some(),
-            digest: self.digest.as_deref().and_then(digest_bytes),
+            digest: self.digest,
             redirect: self.redirect.as_deref(),
         }
     }
@@ -119,6 +121,15 @@ impl Diff {
                 }
                 _ => {}
             }
+            if let [Some(Some(before)), Some(Some(after))] =
+                states.each_ref().map(|state| state.as_ref().map(|state| state.digest.map(|digest| digest.algorithm())))
+                && before != after
+            {
+                return Err(ReadError::Usage(format!(
+                    "the digests of the two crawls cannot be compared: one has {before}, the other {after}; crawl with the \
+                     same --digest"
+                )));
+            }
             let comparison = Comparison::of(states[0].as_ref(), states[1].as_ref());
             totals.changes.count(comparison);
             if comparison.change == Change::Same && comparison.note.is_none() {
@@ -174,7 +185,7 @@ fn add_rounds(
                 redirects.0.clear();
             }
             HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
-                let record = StoredRecord::read(line)?;
+                let record = records::read(line)?;
                 if record.is_page() && record.is_plain_get() {
                     for (url, state) in redirects.add(&record) {
                         states.push(&encode_line(round, &url, &state))?;
@@ -202,10 +213,10 @@ impl RedirectStates {
         let Some(to) = &record.redirect else { return Vec::new() };
         match record.error.as_ref().map(|error| error.kind) {
             None if self.0.len() < MAX_REDIRECTS => {
-                self.0.insert(record.url.clone(), RecordState::of(record.clone()));
+                self.0.insert(record.url.to_string(), RecordState::of(record.clone()));
             }
             Some(ErrorKind::RedirectLoop) => {
-                let (mut members, mut url) = (Vec::new(), to.clone());
+                let (mut members, mut url) = (Vec::new(), to.to_string());
                 while url != record.url
                     && let Some(state) = self.0.remove(&url)
                 {

@@ -13,7 +13,7 @@ use argiope_store::disk::{CrawlFile, HistoryEvent};
 use serde::{Deserialize, Serialize};
 
 use crate::flags::shared_settings::SharedSettings;
-use crate::records::{ReadError, SKIP_RECORD_START, StoredRecord};
+use crate::records::{self, ReadError, StoredRecord};
 
 /// The content of `fleet.json` and `rounds/N.json`: the description of a round.
 #[derive(Serialize, Deserialize)]
@@ -80,8 +80,8 @@ pub fn has_root_page(location: &Path) -> Result<bool, ReadError> {
     let mut is_found = false;
     let walked = walk(location, |event| {
         if let HistoryEvent::FinalOutcome { outcome: Outcome::Ok | Outcome::NotModified, line, .. } = event {
-            let record = StoredRecord::read(line)?;
-            is_found = record.is_page() && record.depth == 0;
+            let record = records::read(line)?;
+            is_found = record.is_page() && record.depth() == 0;
         }
         // The error ends the walk.
         if is_found { Err(ReadError::Refused(String::new())) } else { Ok(()) }
@@ -141,19 +141,20 @@ fn emit_record(
     mut count: impl FnMut(&StoredRecord),
 ) -> Result<(), ReadError> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
-    if line.starts_with(SKIP_RECORD_START) {
+    if records::read_lazily(line)?.is_skip() {
         return Ok(());
     }
-    let record = StoredRecord::read(line)?;
+    let record = records::read(line)?;
     count(&record);
     // A record without an origin, such as that of a robots.txt, does not settle a link.
     let Some((outcome, origin)) = record.outcome.zip(origin) else {
         return each(HistoryEvent::Line { line });
     };
-    let StoredRecord { url, via, depth, tries, status, .. } = &record;
+    let StoredRecord { url, via, status, .. } = &record;
+    let (depth, tries) = (record.depth(), record.tries());
     let via = via.as_deref();
     let LinkOrigin { kind, has_earlier_record: again, .. } = origin;
     let is_plain = record.is_plain_get();
-    each(HistoryEvent::Link { url, via, depth: *depth, tries: *tries, kind, is_plain, again })?;
+    each(HistoryEvent::Link { url, via, depth, tries, kind, is_plain, again })?;
     each(HistoryEvent::FinalOutcome { outcome, status: *status, line })
 }

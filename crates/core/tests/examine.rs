@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use argiope_core::base::value::DigestAlgorithm;
 use argiope_core::page::examine::{Directives, ExamineLimits, Examiner, Findings};
 use argiope_core::{LinkKind, Url};
 use proptest::prelude::*;
@@ -20,6 +21,7 @@ fn limits() -> ExamineLimits {
         agent: Arc::from("argiope"),
         assets: true,
         anchors: true,
+        digest: DigestAlgorithm::Xxh3,
     }
 }
 
@@ -425,7 +427,7 @@ fn the_links_of_feeds_and_other_xml_are_found() {
 #[test]
 fn digest_and_size_are_computed() {
     let found = examine("abc");
-    let hex: String = found.digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = found.digest.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     assert_eq!(found.bytes, 3);
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use argiope_core::Url;
+use argiope_core::base::value::DigestAlgorithm;
 use argiope_core::page::examine::{ExamineLimits, Examiner, Findings};
 
 const SIZE: usize = 300_000;
@@ -25,6 +26,7 @@ fn examine(content_type: &str, body: &[u8], piece: usize) -> Findings {
         agent: Arc::from("argiope"),
         assets: true,
         anchors: true,
+        digest: DigestAlgorithm::Xxh3,
     };
     let page = Url::parse("http://h/").expect("an address");
     let mut examiner = Examiner::new(&page, Some(content_type.as_bytes()), limits);

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argiope_core::crawl::rules::{Config, RobotsPolicy, Rules, Sitemaps};
+use argiope_core::crawl::rules::{Config, DigestAlgorithm, RobotsPolicy, Rules, Sitemaps};
 use argiope_core::crawl::schedule::carryover::{Progress, UnreadPages};
 use argiope_core::crawl::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::Changes;
@@ -19,6 +19,9 @@ use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, MarkFile, Ou
 
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
 use crate::{atomic_file, rejudge};
+
+/// The setting that names the digest of bodies.
+const DIGEST: &str = "digest";
 
 /// An open crawl directory.
 pub struct Directory {
@@ -34,6 +37,8 @@ pub struct Directory {
     pub has_changes: bool,
     /// The log, the output files and the lock, for the writer threads.
     folder: LockedDirectory,
+    /// How the bodies of this directory are digested.
+    digest: DigestAlgorithm,
 }
 
 impl Directory {
@@ -41,15 +46,16 @@ impl Directory {
     /// Truncates its output files to the last commit.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
         check_is_directory(path)?;
-        let (settings, memory) = (settings(rules, config), frontier_memory(rules));
+        let digest = digest_of(path, rules, config);
+        let (settings, memory) = (settings(rules, config, digest), frontier_memory(rules));
         if config.fresh {
             let records_name = config.jsonl.as_deref().and_then(|jsonl| output_name(path, jsonl).ok());
             let (opened, removed) = disk::start_over(path, &settings, records_name.as_deref(), memory)?;
-            return Ok(Self { removed, ..Self::of(path, opened)? });
+            return Ok(Self { removed, ..Self::of(path, opened, digest)? });
         }
         let mut opened = disk::open(path, &settings, memory)?;
         let changes = std::mem::take(&mut opened.changes);
-        let mut directory = Self::of(path, opened)?;
+        let mut directory = Self::of(path, opened, digest)?;
         // Continue a recrawl that was interrupted while its links were queued.
         directory.requeue()?;
         if !changes.is_empty() {
@@ -103,7 +109,7 @@ impl Directory {
     }
 
     /// Checks an opened directory, and truncates its output files to the last commit.
-    fn of(path: &Path, opened: disk::OpenedDirectory) -> Result<Self, StoreError> {
+    fn of(path: &Path, opened: disk::OpenedDirectory, digest: DigestAlgorithm) -> Result<Self, StoreError> {
         let disk::OpenedDirectory { frontier, writer, resumed, messages, lock, changes: _ } = opened;
         let files: Arc<dyn Files> = Arc::new(disk::OsFiles::new(path));
         if !frontier.has_created(disk::REPORT) {
@@ -118,7 +124,7 @@ impl Directory {
         }
         let folder = LockedDirectory { log: writer, files, outputs, lock: lock.map(Arc::new) };
         let (path, removed) = (path.to_owned(), Vec::new());
-        Ok(Self { path, frontier, resumed, removed, messages, has_changes: false, folder })
+        Ok(Self { path, frontier, resumed, removed, messages, has_changes: false, folder, digest })
     }
 
     /// Whether the directory holds an earlier crawl that has no work left.
@@ -257,7 +263,7 @@ impl Directory {
         self.frontier.record_created(disk::REPORT)?;
         // With the same key, the frontier does not hash links again that the workers have hashed.
         let key = self.frontier.key();
-        let mut rules = rules.with_fingerprint_key(key);
+        let mut rules = rules.with_fingerprint_key(key).with_digest(self.digest);
         // Without the file, the crawl goes on without marks.
         if let Ok(marks) = MarkFile::open(&self.path, key) {
             rules = rules.with_marks(Arc::new(marks));
@@ -380,8 +386,14 @@ fn frontier_memory(rules: &Rules) -> usize {
     rules.max_memory.map_or(usize::MAX, |limit| usize::try_from(limit / 2).unwrap_or(usize::MAX))
 }
 
-/// The settings that decide which pages are crawled.
-fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
+/// How bodies are digested: as the user says, otherwise as the records that the directory has, otherwise as the rules say.
+fn digest_of(path: &Path, rules: &Rules, config: &Config) -> DigestAlgorithm {
+    let recorded = || disk::settings_of(path)?.get(DIGEST)?.first()?.parse().ok();
+    config.digest.or_else(|| recorded().filter(|_| !config.fresh)).unwrap_or(rules.digest)
+}
+
+/// The settings that decide which pages are crawled, and how they are compared.
+fn settings(rules: &Rules, config: &Config, digest: DigestAlgorithm) -> CrawlSettings {
     let mut roots: Vec<String> = rules
         .roots
         .iter()
@@ -411,6 +423,7 @@ fn settings(rules: &Rules, config: &Config) -> CrawlSettings {
         ("strip-param", config.strip_param.clone()),
         ("follow-nofollow", yes_if(rules.follow_nofollow)),
         ("robots", vec![robots.to_owned()]),
+        (DIGEST, vec![digest.to_string()]),
     ];
     settings.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
 }

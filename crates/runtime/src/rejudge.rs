@@ -9,22 +9,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use argiope_core::base::link::LinkRef;
+use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::rules::{Config, Rules};
 use argiope_core::crawl::schedule::frontier::{Frontier as _, StoreError};
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::page::sitemap::SitemapBounds;
 use argiope_core::{LinkKind, Url, UrlRef};
 use argiope_store::disk::{self, DiskFrontier, GraphRound, HistoryEvent, LinkGraph, SettingChange};
-use serde::Deserialize;
-
-/// The fields of a record that say whether the links of its page may be followed.
-#[derive(Deserialize)]
-#[serde(default)]
-#[derive(Default)]
-struct NofollowRecord {
-    url: String,
-    nofollow: bool,
-}
 
 /// Queues the links that are admitted now; returns how many there are.
 pub fn rejudge(
@@ -117,9 +108,11 @@ fn known_pages(directory: &Path, rules: &Rules) -> Result<KnownPages, StoreError
                 }
             }
             // The page forbids following its links.
-            HistoryEvent::FinalOutcome { line, .. } if !rules.follow_nofollow && mentions_nofollow(line) => {
-                let record: NofollowRecord = serde_json::from_slice(line).unwrap_or_default();
-                if let Some(url) = UrlRef::from_normal(&record.url).filter(|_| record.nofollow) {
+            HistoryEvent::FinalOutcome { line, .. } if !rules.follow_nofollow => {
+                let record = LazyRecord::read(line).filter(LazyRecord::nofollow);
+                if let Some(url) = record.as_ref().map(LazyRecord::url)
+                    && let Some(url) = UrlRef::from_normal(&url)
+                {
                     depths.remove(&url.fingerprint(rules.fingerprint_key));
                 }
             }
@@ -128,12 +121,6 @@ fn known_pages(directory: &Path, rules: &Rules) -> Result<KnownPages, StoreError
         Ok::<(), StoreError>(())
     })?;
     Ok(known)
-}
-
-/// Whether the record may have `"nofollow":true`. Avoids parsing most records.
-fn mentions_nofollow(line: &[u8]) -> bool {
-    const FIELD: &[u8] = b"\"nofollow\":true";
-    line.windows(FIELD.len()).any(|window| window == FIELD)
 }
 
 fn fingerprint(url: &Url, rules: &Rules) -> u64 {

@@ -2,49 +2,25 @@
 
 use std::time::Duration;
 
-use argiope_core::base::escape::write_json;
-use argiope_core::crawl::record::VERSION;
+use argiope_core::base::escape::json_line;
+use argiope_core::crawl::record::RunRecord;
 use argiope_core::crawl::schedule::keeper::{Changes, End};
 use argiope_core::crawl::schedule::trap::Cut;
 use serde::Serialize;
+use serde_json::Value;
 
 use argiope_core::crawl::status::OutcomeCounts;
-
-/// The record at the start of a run.
-#[derive(Serialize)]
-struct First<'a, S> {
-    /// The version of the record format.
-    v: u8,
-    r#type: &'static str,
-    /// The version of Argiope.
-    version: &'static str,
-    started: &'a str,
-    settings: &'a S,
-}
-
-/// The record at the end of a run.
-#[derive(Serialize)]
-struct Last {
-    /// The version of the record format.
-    v: u8,
-    r#type: &'static str,
-    reason: &'static str,
-    outcomes: serde_json::Map<String, serde_json::Value>,
-    queued: u64,
-    bytes_wire: u64,
-    seconds: f64,
-    /// The changes since the last round (`--recrawl`).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    changes: Option<Changes>,
-    /// Places where links were skipped because of a trap.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    traps: Vec<Cut>,
-}
 
 /// The first line, with its line feed. `settings` is the [`Config`](argiope_core::crawl::rules::Config), which does not
 /// serialize secrets, or a structure that contains it. `started` is the wall-clock time, as in page records.
 pub fn first(settings: &impl Serialize, started: &str) -> Vec<u8> {
-    line(&First { v: VERSION, r#type: "run", version: env!("CARGO_PKG_VERSION"), started, settings })
+    // This cannot fail, because the settings are plain data with text keys.
+    let settings = serde_json::to_value(settings).ok().and_then(|settings| match settings {
+        Value::Object(settings) => Some(settings),
+        _ => None,
+    });
+    let (version, started) = (Some(env!("CARGO_PKG_VERSION").into()), Some(started.into()));
+    json_line(&RunRecord { version, started, settings, ..RunRecord::new() })
 }
 
 /// The last line: outcomes, queued URLs, and why the run ended.
@@ -57,26 +33,16 @@ pub fn last(
     changes: Option<Changes>,
     traps: Vec<Cut>,
 ) -> Vec<u8> {
-    line(&Last {
-        v: VERSION,
-        r#type: "run",
-        reason: end.as_str(),
-        outcomes: outcomes.iter().map(|(outcome, count)| (outcome.to_string(), count.into())).collect(),
-        queued,
-        bytes_wire,
-        seconds: (elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0,
+    json_line(&RunRecord {
+        reason: Some(end.as_str().into()),
+        outcomes: Some(outcomes.iter().map(|(outcome, count)| (outcome.to_string(), count.into())).collect()),
+        queued: Some(queued),
+        bytes_wire: Some(bytes_wire),
+        seconds: Some((elapsed.as_secs_f64() * 1_000.0).round() / 1_000.0),
         changes,
         traps,
+        ..RunRecord::new()
     })
-}
-
-/// Encodes a record as a line of JSON.
-fn line(record: &impl Serialize) -> Vec<u8> {
-    // This cannot fail, because the records are plain data with text keys.
-    let mut line = Vec::new();
-    let _ = write_json(&mut line, record);
-    line.push(b'\n');
-    line
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use argiope_core::Url;
+use argiope_core::base::value::DigestAlgorithm;
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
 use argiope_core::page::examine::{ExamineLimits, Examiner};
 use argiope_rigs::{TagCounter, kernel};
@@ -59,6 +60,7 @@ fn main() {
             agent: agent.clone(),
             assets: false,
             anchors: false,
+            digest: DigestAlgorithm::Xxh3,
         };
         let mut examiner = Examiner::new(&address, Some(b"text/html; charset=utf-8"), limits);
         page.chunks(16384).for_each(|chunk| examiner.feed(chunk));

@@ -9,9 +9,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argiope_core::base::digest::BodyDigest;
 use argiope_core::base::job::Purpose;
 use argiope_core::base::time::WallClock;
-use argiope_core::crawl::record;
+use argiope_core::base::value::DigestAlgorithm;
+use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy, Rules};
 use argiope_core::crawl::schedule::workbench::{Next, Workbench};
 use argiope_core::crawl::visit::Visit;
@@ -165,6 +167,7 @@ fn examine_rounds(html: String) -> Box<dyn FnMut() -> u64> {
             agent: Arc::clone(&agent),
             assets: false,
             anchors: false,
+            digest: DigestAlgorithm::Xxh3,
         };
         let mut examiner = Examiner::new(&url, Some(b"text/html; charset=utf-8"), limits);
         html.as_bytes().chunks(4096).for_each(|chunk| examiner.feed(chunk));
@@ -258,14 +261,14 @@ fn encode() -> Box<dyn FnMut() -> u64> {
     visit.facts.timings.total = Some(Duration::from_micros(23_456));
     visit.facts.ip = Some(IpAddr::from([203, 0, 113, 9]));
     visit.facts.http = Some("1.1");
-    visit.findings.digest = Some([0xAB; 32]);
+    visit.findings.digest = Some(BodyDigest::Xxh3([0xAB; 16]));
     visit.facts.etag = Some("\"5f2c7a1b-2e10\"".into());
     let clock = WallClock { start: 1_767_323_045_678_000 };
     let (fingerprint_key, warc_location) = (0, None);
     let mut out = Vec::new();
     Box::new(move || {
         out.clear();
-        record::encode(&visit, clock, fingerprint_key, warc_location, &mut out);
+        CrawlRecord::of(&visit, clock, fingerprint_key, warc_location).encode(&mut out);
         out.len() as u64
     })
 }

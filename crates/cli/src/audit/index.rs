@@ -1,10 +1,12 @@
 //! [`SiteIndex`]: the facts about all pages that are needed to judge a single page. Most URLs and texts are kept as
 //! hashes, to save memory.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use argiope_core::crawl::rules::{Rules, ScopeKind};
+use argiope_core::crawl::record::RunRecord;
+use argiope_core::crawl::rules::{Config, Rules, ScopeKind};
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_fleet::segments::open_graph;
@@ -18,6 +20,11 @@ use crate::report::{FaultySitemap, is_guess};
 /// The hash that stands for a URL or a text.
 pub fn text_hash(text: &str) -> u64 {
     xxh3_64(text.as_bytes())
+}
+
+/// The hash that stands for the body of a page; 0 if it has no digest.
+pub fn body_hash(record: &StoredRecord) -> u64 {
+    record.digest.map_or(0, |digest| digest.short())
 }
 
 /// The facts about a page that are needed to judge other pages.
@@ -99,10 +106,10 @@ pub struct Gaps {
 
 impl Gaps {
     /// Applies the first or the last record of a run. The last one has the reason why the run ended.
-    fn read_run(&mut self, run: &StoredRecord) {
+    fn read_run(&mut self, run: &RunRecord<'_>, settings: Option<&Config>) {
         self.is_finished = run.reason.as_deref() == Some("finished");
         self.has_cuts |= !run.traps.is_empty();
-        if let Some(config) = &run.settings {
+        if let Some(config) = settings {
             let has_filter = !config.include.is_empty() || !config.exclude.is_empty();
             let is_narrow = matches!(config.scope, ScopeKind::Page | ScopeKind::Prefix);
             let has_limit = config.depth.is_some() || config.max_pages_per_host.is_some();
@@ -155,7 +162,7 @@ impl SiteIndex {
     pub fn is_guess(&self, record: &StoredRecord) -> bool {
         let outcome = record.outcome.unwrap_or(Outcome::Failed);
         record.via.is_none()
-            && self.rules.as_ref().is_some_and(|rules| is_guess(outcome, record.error.as_ref(), &record.url, rules))
+            && self.rules.as_ref().is_some_and(|rules| is_guess(outcome, record.error.as_deref(), &record.url, rules))
     }
 
     /// Reads the records and the link graph of a crawl directory.
@@ -177,11 +184,10 @@ impl SiteIndex {
                     }
                 }
                 HistoryEvent::Line { line } => {
-                    let record = StoredRecord::read(line)?;
-                    if record.r#type == "run" {
-                        index.gaps.read_run(&record);
-                    }
-                    let rules = record.settings.and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok());
+                    let Some(run) = RunRecord::read(line) else { return Ok(()) };
+                    let settings = records::settings_of(&run);
+                    index.gaps.read_run(&run, settings.as_ref());
+                    let rules = settings.and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok());
                     index.rules = rules.or(index.rules.take());
                 }
                 HistoryEvent::FinalOutcome { .. } | HistoryEvent::Round => {}
@@ -230,7 +236,7 @@ impl SiteIndex {
             self.html_pages += 1;
             // Records with the number of words also have the other facts.
             self.has_facts |= record.words.is_some();
-            let count = |counts: &mut HashMap<u64, u32>, text: Option<&String>| {
+            let count = |counts: &mut HashMap<u64, u32>, text: Option<&Cow<'_, str>>| {
                 if let Some(text) = text.filter(|text| !text.is_empty()) {
                     *counts.entry(text_hash(text)).or_default() += 1;
                 }
@@ -239,9 +245,11 @@ impl SiteIndex {
             if foreign_canonical(record).is_none() && !record.is_noindex() && record.truncated.is_none() {
                 count(&mut self.titles, record.title.as_ref());
                 count(&mut self.descriptions, record.description.as_ref());
-                count(&mut self.bodies, record.digest.as_ref());
-                if let Some(min_hash) = record.minhash.as_deref().and_then(|text| text.parse().ok()) {
-                    let body = text_hash(record.digest.as_deref().unwrap_or_default());
+                if record.digest.is_some() {
+                    *self.bodies.entry(body_hash(record)).or_default() += 1;
+                }
+                if let Some(min_hash) = record.minhash {
+                    let body = body_hash(record);
                     self.sketches.push(TextSketch { min_hash, body, url });
                     self.has_sketches = true;
                 }

@@ -19,7 +19,7 @@ use crate::records::{self, ReadError, StoredRecord};
 use crate::report::CheckedLinks;
 use crate::soft_404::says_not_found;
 pub use catalogue::{CATALOGUE, FindingId, FindingKind, Severity};
-use index::{InsecureEdge, SiteIndex, foreign_canonical, is_fetched_html, text_hash};
+use index::{InsecureEdge, SiteIndex, body_hash, foreign_canonical, is_fetched_html, text_hash};
 
 // Titles and descriptions with more or fewer characters than these are findings.
 const TITLE_LONG: usize = 70;
@@ -269,14 +269,14 @@ impl Judge<'_> {
             self.add_finding(FindingId::SitemapCanonical, &record.url, format!("canonical {canonical}"));
         }
         let is_whole = self.index.gaps.reason().is_none();
-        if is_ok && is_whole && !self.index.linked_urls.contains(&text_hash(&record.url)) && record.depth > 0 {
+        if is_ok && is_whole && !self.index.linked_urls.contains(&text_hash(&record.url)) && record.depth() > 0 {
             self.add_finding(FindingId::Orphan, &record.url, "");
         }
     }
 
     /// Judges an HTML page that was fetched successfully.
     fn judge_html_page(&mut self, record: &StoredRecord) {
-        let url = record.url.as_str();
+        let url = &*record.url;
         // What a page lacks, and what is the same on another page, is known only of pages that were read to their end.
         let is_whole = record.truncated.is_none();
         // Duplicates are reported only for pages that search engines index under this URL.
@@ -316,10 +316,11 @@ impl Judge<'_> {
                 _ => {}
             }
         }
-        let digest = record.digest.as_deref().unwrap_or_default();
-        if is_main && self.index.bodies.get(&text_hash(digest)).is_some_and(|count| *count > 1) {
-            // `sha256:` and the first 16 digits.
-            self.add_finding(FindingId::DuplicateBody, url, digest.get(..23).unwrap_or(digest));
+        if is_main && self.index.bodies.get(&body_hash(record)).is_some_and(|count| *count > 1) {
+            // The name of the algorithm and the first 16 digits.
+            let digest = record.digest.map_or_else(String::new, |digest| digest.to_string());
+            let end = digest.find(':').map_or(0, |colon| colon + 17);
+            self.add_finding(FindingId::DuplicateBody, url, digest.get(..end).unwrap_or(&digest));
         }
         let url_hash = text_hash(url);
         if self.index.near_duplicates.contains_key(&url_hash) {
@@ -331,7 +332,7 @@ impl Judge<'_> {
         }
         for (code, target) in &record.hreflang {
             if !languages::is_hreflang_code(code) {
-                self.add_finding(FindingId::HreflangCode, url, code.as_str());
+                self.add_finding(FindingId::HreflangCode, url, &**code);
             }
             let is_fetched = self.index.get(target).is_some_and(|entry| entry.is_ok);
             let has_return_link = self.index.translations.contains(&(text_hash(target), text_hash(url)));
@@ -340,23 +341,22 @@ impl Judge<'_> {
             }
         }
         if record.status == Some(200) && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words) {
-            self.add_finding(
-                FindingId::SoftError,
-                url,
-                record.title.clone().or_else(|| record.h1.clone()).unwrap_or_default(),
-            );
+            let title = record.title.as_deref().or(record.h1.as_deref());
+            self.add_finding(FindingId::SoftError, url, title.unwrap_or_default());
         }
         if record.needs_scripts {
             self.add_finding(FindingId::NeedsScripts, url, "");
         }
-        if record.depth > DEEP_PAGE {
-            self.add_finding(FindingId::DeepPage, url, format!("{} clicks", record.depth));
+        if record.depth() > DEEP_PAGE {
+            self.add_finding(FindingId::DeepPage, url, format!("{} clicks", record.depth()));
         }
-        if let Some(total) = record.ms.total.filter(|total| Duration::from_millis(*total) > self.options.slow_after) {
+        if let Some(total) =
+            record.ms.unwrap_or_default().total.filter(|total| Duration::from_millis(*total) > self.options.slow_after)
+        {
             self.add_finding(FindingId::PageSlow, url, format!("{:.1} s", total as f64 / 1e3));
         }
         let is_in_sitemap = self.index.get(url).is_some_and(|entry| entry.is_in_sitemap);
-        if self.index.has_sitemap && self.index.gaps.is_finished && is_main && !is_in_sitemap && record.depth > 0 {
+        if self.index.has_sitemap && self.index.gaps.is_finished && is_main && !is_in_sitemap && record.depth() > 0 {
             self.add_finding(FindingId::SitemapMissing, url, "");
         }
     }
@@ -376,7 +376,7 @@ impl Judge<'_> {
 
     /// Judges description, headings and images.
     fn judge_description_and_headings(&mut self, record: &StoredRecord, is_main: bool) {
-        let url = record.url.as_str();
+        let url = &*record.url;
         let is_whole = record.truncated.is_none();
         match record.description.as_deref().filter(|text| !text.is_empty()) {
             None if !is_whole => {}

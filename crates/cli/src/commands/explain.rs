@@ -161,8 +161,8 @@ fn settled(record: &StoredRecord) -> String {
     if let Some(truncated) = record.truncated {
         let _ = write!(text, ", truncated ({truncated})");
     }
-    if record.tries > 0 {
-        let _ = write!(text, "; requested {}", times(record.tries.into()));
+    if record.tries() > 0 {
+        let _ = write!(text, "; requested {}", times(record.tries().into()));
     }
     if let Some(started) = &record.started {
         let _ = write!(text, ", last at {}", visible(started));

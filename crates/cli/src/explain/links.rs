@@ -8,7 +8,7 @@ use argiope_core::{LinkKind, UrlRef};
 use argiope_fleet::segments::SegmentStore;
 use argiope_store::disk::{HistoryEvent, LinkGraph, UrlTracer};
 
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ReadError};
 
 /// Why a link is not followed, apart from scope and traps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,8 +53,8 @@ pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String
                     pages.entry(url.to_owned()).or_insert(LinkingPage { depth, nofollow: false });
                 }
                 HistoryEvent::FinalOutcome { line, .. } => {
-                    let record = StoredRecord::read(line)?;
-                    if let Some(page) = pages.get_mut(&record.url) {
+                    let record = records::read(line)?;
+                    if let Some(page) = pages.get_mut(&*record.url) {
                         page.nofollow = record.nofollow;
                     }
                 }
@@ -67,7 +67,7 @@ pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String
     let mut tracer = UrlTracer::open(directory)?;
     for url in urls {
         let trace = tracer.url(url)?;
-        let record = trace.records.last().map(|record| StoredRecord::read(record)).transpose()?;
+        let record = trace.records.last().map(|record| records::read(record)).transpose()?;
         let depth = trace.links.first().map_or(0, |link| link.depth);
         pages.insert(url.clone(), LinkingPage { depth, nofollow: record.is_some_and(|record| record.nofollow) });
     }

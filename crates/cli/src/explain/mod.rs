@@ -5,9 +5,11 @@
 
 mod links;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use argiope_core::base::url::StripParams;
+use argiope_core::crawl::record::{LazyRecord, RunRecord};
 use argiope_core::crawl::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::crawl::schedule::trap::Cut;
@@ -19,11 +21,9 @@ use argiope_store::disk::{
     self, CrawlSettings, GraphRound, HistoryEvent, HostTrace, LinkGraph, Referrers, TracedLink, UrlTracer,
 };
 use regex::Regex;
-use serde::Deserialize;
 
 pub use links::UnfollowedReason;
 
-use crate::flags::settings::crawl_settings_of_stored;
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 
 /// Redirects that are followed and shown.
@@ -167,7 +167,7 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
         UrlState::Settled(record, _) => source.redirects(found.url.as_str(), record)?,
         _ => RedirectPath::default(),
     };
-    let is_given_up = |record: &StoredRecord| record.error.as_ref().is_some_and(argiope_core::Failure::is_given_up);
+    let is_given_up = |record: &StoredRecord| record.error.as_deref().is_some_and(argiope_core::Failure::is_given_up);
     let is_requested_again =
         matches!((&source, &url_state), (Source::Directory(_), UrlState::Settled(record, _)) if is_given_up(record));
     let mut graph = source.into_graph()?;
@@ -253,7 +253,9 @@ impl<'a> Source<'a> {
     /// which have no index.
     fn redirects(&mut self, url: &str, record: &StoredRecord) -> Result<RedirectPath, ReadError> {
         let mut path = RedirectPath::default();
-        let (Self::Directory(tracer), Some(mut next)) = (self, record.redirect.clone()) else { return Ok(path) };
+        let (Self::Directory(tracer), Some(mut next)) = (self, record.redirect.clone().map(Cow::into_owned)) else {
+            return Ok(path);
+        };
         while path.urls.len() < MAX_HOPS {
             if next == url || path.urls.contains(&next) {
                 path.back_to = Some(next);
@@ -261,9 +263,9 @@ impl<'a> Source<'a> {
             }
             let records = tracer.url(&next)?.records;
             path.urls.push(next);
-            let last = records.last().map(|record| StoredRecord::read(record)).transpose()?;
+            let last = records.last().map(|record| records::read(record)).transpose()?;
             let Some(target) = last.and_then(|record| record.redirect) else { break };
-            next = target;
+            next = target.into_owned();
         }
         Ok(path)
     }
@@ -295,11 +297,12 @@ impl<'a> Source<'a> {
 fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
     let (mut config, mut cuts) = (None, Vec::new());
     for line in tracer.runs()? {
-        let run = StoredRecord::read(&line)?;
+        let Some(run) = RunRecord::read(&line) else { continue };
+        let settings = records::settings_of(&run);
         if !run.traps.is_empty() {
             cuts = run.traps;
         }
-        config = run.settings.or(config);
+        config = settings.or(config);
     }
     // A run without URLs to fetch writes no `run` record, but may change the settings of the directory.
     config = config.map(|config| with_settings(config, tracer.settings()));
@@ -323,7 +326,7 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<SearchRe
     });
     let (mut last, mut record_count): (Option<StoredRecord>, u64) = (None, 0);
     for line in &trace.records {
-        let record = StoredRecord::read(line)?;
+        let record = records::read(line)?;
         // Page records take precedence over robots.txt and sitemap records of the same URL.
         if record.is_page() || last.as_ref().is_none_or(|last| !last.is_page()) {
             last = Some(record);
@@ -394,16 +397,6 @@ struct SearchResult {
 
 /// Finds everything about a URL by reading all results of a fleet.
 fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
-    /// The fields that are read of every record. Only the records of the URL are read completely.
-    #[derive(Deserialize)]
-    struct Head<'a> {
-        #[serde(borrow, default)]
-        url: std::borrow::Cow<'a, str>,
-        #[serde(default)]
-        settings: Option<serde_json::Map<String, serde_json::Value>>,
-        #[serde(default)]
-        traps: Vec<Cut>,
-    }
     let url = candidates.remove(0);
     let host = HostExplanation { host: url.host().to_owned(), ..HostExplanation::default() };
     let mut found = SearchResult {
@@ -436,22 +429,27 @@ fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchR
                 }
             }
             HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
-                let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else { return Ok(()) };
-                if !head.traps.is_empty() {
-                    found.cuts = head.traps;
-                }
-                if let Some(settings) = head.settings.and_then(|settings| crawl_settings_of_stored(settings).ok()) {
-                    let strip = StripParams::new(&settings.strip_param);
-                    if let Some(stripped) = strip.strip(found.url.as_ref()) {
-                        found.url = stripped;
+                if let Some(run) = RunRecord::read(line) {
+                    if let Some(settings) = records::settings_of(&run) {
+                        let strip = StripParams::new(&settings.strip_param);
+                        if let Some(stripped) = strip.strip(found.url.as_ref()) {
+                            found.url = stripped;
+                        }
+                        found.config = Some(settings);
                     }
-                    found.config = Some(settings);
+                    if !run.traps.is_empty() {
+                        found.cuts = run.traps;
+                    }
+                    return Ok(());
                 }
-                if matches!(event, HistoryEvent::FinalOutcome { .. }) && host_of(&head.url) == found.host.host {
+                // Only the records of the URL are read completely.
+                let Some(head) = LazyRecord::read(line) else { return Ok(()) };
+                let url = head.url();
+                if matches!(event, HistoryEvent::FinalOutcome { .. }) && host_of(&url) == found.host.host {
                     found.host.settled += 1;
                 }
-                if head.url == found.url.as_str() {
-                    let record = StoredRecord::read(line)?;
+                if url == found.url.as_str() {
+                    let record = records::read(line)?;
                     // Page records take precedence over robots.txt and sitemap records of the same URL.
                     if record.is_page() || found.record.as_ref().is_none_or(|last| !last.is_page()) {
                         found.record = Some(record);

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argiope_core::base::digest::BodyDigest;
 use argiope_core::base::job::LaneId;
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
 use argiope_core::crawl::response::WholeResponse;
@@ -47,7 +48,7 @@ pub struct ArchivedPages {
     files: ArchiveFiles,
     rules: Arc<Rules>,
     /// By digest: the first WARC record with this body. Built when the first revisit record is read, which has no body.
-    originals: Option<HashMap<String, WarcLocation>>,
+    originals: Option<HashMap<BodyDigest, WarcLocation>>,
 }
 
 impl ArchivedPages {
@@ -74,7 +75,7 @@ impl ArchivedPages {
     pub fn page(&mut self, record: &StoredRecord) -> Result<Option<ArchivedPage>, ReadError> {
         let (Some(location), Ok(url)) = (&record.warc, Url::parse(&record.url)) else { return Ok(None) };
         // The last location is that of the body.
-        let body = own_and_body_locations(location).next_back().unwrap_or_else(|| location.clone());
+        let body = own_and_body_locations(location).next_back().unwrap_or_else(|| (**location).clone());
         let mut block = self.block(&body)?;
         if block.is_revisit {
             let Some(original) = self.original(record)? else { return Ok(None) };
@@ -86,11 +87,11 @@ impl ArchivedPages {
     /// The location of the first WARC record with the same body as this record.
     fn original(&mut self, record: &StoredRecord) -> Result<Option<WarcLocation>, ReadError> {
         if self.originals.is_none() {
-            let mut originals: HashMap<String, WarcLocation> = HashMap::new();
+            let mut originals: HashMap<BodyDigest, WarcLocation> = HashMap::new();
             records::lines(&self.directory, |line| {
-                let record = StoredRecord::read(line)?;
+                let record = records::read(line)?;
                 if let (Some(digest), Some(location)) = (record.digest, record.warc) {
-                    originals.entry(digest).or_insert(location);
+                    originals.entry(digest).or_insert(location.into_owned());
                 }
                 Ok(())
             })?;

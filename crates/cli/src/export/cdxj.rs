@@ -12,7 +12,7 @@ use super::archive_files::ArchiveFiles;
 use super::archived::{ArchivedPages, decompress, own_and_body_locations};
 use super::sorted::Sorted;
 use super::surt::surt;
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ReadError};
 
 /// How many bytes of a WARC record are read for its fields and the head of the response.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
@@ -52,12 +52,12 @@ pub fn cdxj_of_copy(
     let mut sorted = Sorted::default();
     let mut archive = ArchiveFiles::new(directory);
     records::lines(directory, |line| {
-        let record = StoredRecord::read(line)?;
+        let record = records::read(line)?;
         if !record.is_plain_get() {
             // Replay requests URLs with GET, and must not get the response to a form.
             return Ok(());
         }
-        for location in record.warc.iter().flat_map(own_and_body_locations) {
+        for location in record.warc.iter().flat_map(|location| own_and_body_locations(location)) {
             let head = read_head(&mut archive, &location)?;
             let target = head.field("WARC-Target-URI").unwrap_or(&record.url);
             let Some(url) = UrlRef::from_normal(target) else { continue };

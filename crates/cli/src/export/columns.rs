@@ -1,99 +1,94 @@
-//! The columns of the page tables: one list for all tabular formats.
+//! The columns of the page tables, for all tabular formats. They are made from the fields of records.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use argiope_core::crawl::record::{CrawlRecord, FieldKind, LazyRecord, Section};
+use serde_json::Value;
 
-use crate::records::StoredRecord;
+/// The column with the number of pages that link to a page. It is not a field of records.
+pub const INLINKS: &str = "inlinks";
 
-/// The value of one column in one record.
-pub enum Value<'a> {
-    Text(Option<&'a str>),
-    /// Words, written as one text with commas.
-    List(&'a [String]),
-    /// Texts by name, written as a JSON object.
-    Map(&'a BTreeMap<String, String>),
-    Number(Option<u64>),
-    Flag(bool),
+/// The kind of the values of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CellKind {
+    Text,
     /// A time such as `2026-01-02T03:04:05.678Z`.
-    Time(Option<&'a str>),
+    Time,
+    Integer,
+    Float,
+    /// True or false. An absent value is false.
+    Flag,
+    List(Box<CellKind>),
+    /// Texts by name.
+    Map,
+    Struct(Vec<(String, CellKind)>),
+    /// Values of several kinds, as JSON.
+    Json,
 }
 
-impl<'a> Value<'a> {
-    /// The value as text; `None` for numbers and flags.
-    pub fn text(&self) -> Option<Cow<'a, str>> {
-        match self {
-            Self::Text(text) | Self::Time(text) => text.map(Cow::Borrowed),
-            Self::List(words) => (!words.is_empty()).then(|| words.join(", ").into()),
-            Self::Map(texts) => (!texts.is_empty()).then(|| serde_json::json!(texts).to_string().into()),
-            Self::Number(_) | Self::Flag(_) => None,
+impl From<FieldKind> for CellKind {
+    fn from(kind: FieldKind) -> Self {
+        match kind {
+            FieldKind::Text | FieldKind::Name(_) => Self::Text,
+            FieldKind::Time => Self::Time,
+            FieldKind::Integer => Self::Integer,
+            FieldKind::Float => Self::Float,
+            FieldKind::Flag => Self::Flag,
+            FieldKind::List(item) => Self::List(Box::new((*item).into())),
+            FieldKind::TextMap => Self::Map,
+            FieldKind::Object(fields) => {
+                Self::Struct(fields.iter().map(|(name, kind)| ((*name).to_owned(), (*kind).into())).collect())
+            }
+            FieldKind::Json => Self::Json,
         }
     }
 }
 
+/// Where the values of a column are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CellSource {
+    /// In a field of the record, by its position in [`CrawlRecord::FIELDS`], or in a field of the object in this field.
+    Field(usize, Option<&'static str>),
+    Inlinks,
+    /// In the extracted data: the field, and the key in each of its items if the value is a list of items.
+    Data(String, Option<String>),
+}
+
 /// A column of the page tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    pub name: &'static str,
-    /// Gets the value from a record. Its variant is the same for all records.
-    pub value: fn(&StoredRecord) -> Value<'_>,
+    pub name: String,
+    pub kind: CellKind,
+    pub source: CellSource,
 }
 
-/// Defines [`COLUMNS`]: name, type and value of each column.
-macro_rules! columns {
-    ($($name:literal $kind:ident $record:ident => $value:expr;)*) => {
-        /// All columns, in order.
-        pub const COLUMNS: &[Column] = &[$(Column { name: $name, value: |$record| Value::$kind($value) },)*];
-    };
+/// The columns of the fields of records, in the order of the fields. An object has a column for each of its fields. The
+/// field `data` has columns of its own: see `data`.
+pub fn record_columns() -> Vec<Column> {
+    let mut columns = Vec::new();
+    for (position, field) in CrawlRecord::FIELDS.iter().enumerate() {
+        match field.kind {
+            FieldKind::Json => {}
+            _ if field.section == Section::Kind => {}
+            FieldKind::Object(parts) => columns.extend(parts.iter().map(|(part, kind)| Column {
+                name: format!("{}_{part}", field.name),
+                kind: (*kind).into(),
+                source: CellSource::Field(position, Some(part)),
+            })),
+            kind => {
+                let source = CellSource::Field(position, None);
+                columns.push(Column { name: field.name.to_owned(), kind: kind.into(), source });
+            }
+        }
+    }
+    columns.push(Column { name: INLINKS.to_owned(), kind: CellKind::Integer, source: CellSource::Inlinks });
+    columns
 }
 
-columns! {
-    "url" Text record => Some(&record.url);
-    "status" Number record => record.status.map(u64::from);
-    "outcome" Text record => record.outcome.map(|outcome| outcome.as_str());
-    "error_kind" Text record => record.error.as_ref().map(|error| error.kind.as_str());
-    "error_message" Text record => record.error.as_ref().map(|error| &*error.message);
-    "redirect" Text record => record.redirect.as_deref();
-    "via" Text record => record.via.as_deref();
-    "depth" Number record => Some(record.depth.into());
-    "tries" Number record => Some(record.tries.into());
-    "content_type" Text record => record.content_type.as_deref();
-    "charset" Text record => record.charset.as_deref();
-    "title" Text record => record.title.as_deref();
-    "bytes_wire" Number record => record.bytes_wire;
-    "bytes_body" Number record => record.bytes_body;
-    "truncated" Text record => record.truncated.map(|truncated| truncated.as_str());
-    "links" Number record => record.links.map(u64::from);
-    "new_links" Number record => record.new_links.map(u64::from);
-    "noindex" Flag record => record.noindex;
-    "nofollow" Flag record => record.nofollow;
-    "canonical" Text record => record.canonical.as_deref();
-    "ms_dns" Number record => record.ms.dns;
-    "ms_connect" Number record => record.ms.connect;
-    "ms_tls" Number record => record.ms.tls;
-    "ms_ttfb" Number record => record.ms.ttfb;
-    "ms_total" Number record => record.ms.total;
-    "started" Time record => record.started.as_deref();
-    "ip" Text record => record.ip.as_deref();
-    "http" Text record => record.http.as_deref();
-    "digest" Text record => record.digest.as_deref();
-    "etag" Text record => record.etag.as_deref();
-    "last_modified" Text record => record.last_modified.as_deref();
-    "warc_file" Text record => record.warc.as_ref().map(|location| &*location.file);
-    "warc_offset" Number record => record.warc.as_ref().map(|location| location.offset);
-    "warc_length" Number record => record.warc.as_ref().map(|location| location.length);
-    "method" Text record => Some(record.method.as_deref().unwrap_or("GET"));
-    "request_id" Text record => record.request_id.as_deref();
-    "description" Text record => record.description.as_deref();
-    "h1" Text record => record.h1.as_deref();
-    "h1_count" Number record => record.h1_count.map(u64::from);
-    "lang" Text record => record.lang.as_deref();
-    "meta_robots" List record => &record.meta_robots;
-    "hreflang" Map record => &record.hreflang;
-    "words" Number record => record.words;
-    "og_title" Text record => record.og.title.as_deref();
-    "og_image" Text record => record.og.image.as_deref();
-    "images_without_alt" Number record => record.images_without_alt.map(u64::from);
-    "needs_scripts" Flag record => record.needs_scripts;
-    "insecure" Flag record => record.insecure;
-    "minhash" Text record => record.minhash.as_deref();
-    "inlinks" Number record => record.inlinks.map(u64::from);
+/// The value of a field of a record, or of a part of it.
+pub fn field_value(record: &LazyRecord<'_>, position: usize, part: Option<&str>) -> Option<Value> {
+    let value: Value = serde_json::from_str(record.raw(position)?).ok()?;
+    match (part, value) {
+        (Some(part), Value::Object(mut parts)) => parts.remove(part),
+        (Some(_), _) => None,
+        (None, value) => Some(value),
+    }
 }

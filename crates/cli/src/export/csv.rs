@@ -4,15 +4,15 @@
 //! `+`, `-`, `@` (or their full-width forms) therefore gets a leading apostrophe, as OWASP advises, unless `--raw-csv` is
 //! given. Control characters are always escaped. JSON and Parquet contain the text unchanged.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::columns::{COLUMNS, Value};
-use super::data::{self, DataSource};
+use super::columns::CellKind;
+use super::data::PageTable;
 use crate::records::ReadError;
 use argiope_content::Extraction;
 use argiope_core::base::escape::visible;
+use serde_json::Value;
 
 /// How cells are written that a spreadsheet would evaluate as formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,40 +41,41 @@ pub fn csv(
     formulas: Formulas,
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let mut source = DataSource::new(directory, rules)?.with_columns(expected);
-    let extracted = source.columns()?;
-    let names = COLUMNS.iter().map(|column| column.name).chain(extracted.iter().map(|column| column.name.as_str()));
-    write_row(out, formulas, names.map(|name| Value::Text(Some(name))))?;
-    source.pages(|record| {
-        for row in 0..data::row_count(record) {
-            let texts: Vec<Option<Cow<'_, str>>> =
-                extracted.iter().map(|column| column.value(record, row).map(data::text)).collect();
-            let values = COLUMNS.iter().map(|column| (column.value)(record));
-            write_row(out, formulas, values.chain(texts.iter().map(|text| Value::Text(text.as_deref()))))?;
-        }
-        Ok(())
+    let mut table = PageTable::open(directory, rules, expected)?;
+    let kinds: Vec<CellKind> = table.columns.iter().map(|column| column.kind.clone()).collect();
+    write_row(out, table.columns.iter(), |out, column| write_text(out, formulas, &column.name))?;
+    table.rows(|values| {
+        Ok(write_row(out, kinds.iter().zip(values), |out, (kind, value)| {
+            write_cell(out, formulas, kind, value.as_ref())
+        })?)
     })?;
     Ok(out.flush()?)
 }
 
-fn write_row<'a>(out: &mut dyn Write, formulas: Formulas, values: impl Iterator<Item = Value<'a>>) -> io::Result<()> {
-    for (number, value) in values.enumerate() {
+/// Writes a row, one cell with each call of `write`.
+fn write_row<T>(
+    out: &mut dyn Write,
+    cells: impl Iterator<Item = T>,
+    mut write: impl FnMut(&mut dyn Write, T) -> io::Result<()>,
+) -> io::Result<()> {
+    for (number, cell) in cells.enumerate() {
         if number > 0 {
             out.write_all(b",")?;
         }
-        match value {
-            Value::Text(_) | Value::Time(_) | Value::List(_) | Value::Map(_) => {
-                if let Some(text) = value.text() {
-                    write_text(out, formulas, &text)?;
-                }
-            }
-            Value::Number(Some(number)) => write!(out, "{number}")?,
-            Value::Flag(true) => out.write_all(b"true")?,
-            Value::Flag(false) => out.write_all(b"false")?,
-            Value::Number(None) => {}
-        }
+        write(out, cell)?;
     }
     out.write_all(b"\r\n")
+}
+
+/// Writes a value: lists and objects as JSON.
+fn write_cell(out: &mut dyn Write, formulas: Formulas, kind: &CellKind, value: Option<&Value>) -> io::Result<()> {
+    match value {
+        None | Some(Value::Null) if *kind == CellKind::Flag => out.write_all(b"false"),
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::String(text)) => write_text(out, formulas, text),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => write!(out, "{value}"),
+        Some(value) => write_text(out, formulas, &value.to_string()),
+    }
 }
 
 /// Writes a field with untrusted text.

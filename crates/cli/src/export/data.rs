@@ -1,86 +1,103 @@
-//! The columns of extracted data: one per field. If the value of a field is a list of items, it has one column per key of
-//! the items, and each item has its own row.
+//! The rows of the page tables: the fields of records, and the columns of extracted data, one per field. If the value of a
+//! field is a list of items, it has one column per key of the items, and each item has its own row.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use argiope_content::Extraction;
 use argiope_core::base::url::Url;
+use argiope_core::crawl::record::LazyRecord;
 use argiope_core::page::page_budget::PageBudget;
 use argiope_fleet::segments::open_graph;
 use argiope_store::disk::{GraphRound, Inlinks};
 use serde_json::{Map, Value};
 
 use super::archived::ArchivedPages;
+use super::columns::{CellKind, CellSource, Column, field_value, record_columns};
 use crate::records::{self, ReadError, StoredRecord};
 
-/// Maximum number of columns; further fields are left out.
+/// Maximum number of columns of extracted data; further fields are left out.
 const MAX_COLUMNS: usize = 1_000;
 
-/// A column of extracted data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DataColumn {
-    /// The name in the table: `data_price`, `data_products_price`.
-    pub name: String,
-    /// The field in the data of a record.
-    field: String,
-    /// The key in each item, if the value of the field is a list of items.
-    inner: Option<String>,
-    /// Whether every value is a number.
-    pub is_number: bool,
-}
-
-/// Page records with their data: either as recorded, or extracted from the archive now.
-pub struct DataSource<'a> {
+/// The pages of a crawl as rows, with their data: either as recorded, or extracted from the archive now.
+pub struct PageTable<'a> {
     directory: &'a Path,
-    /// How many pages link to each page; set by [`Self::columns`].
-    inlinks: Option<Inlinks>,
     /// The rules and the archive, if data is extracted now.
     extraction: Option<(&'a Extraction, ArchivedPages)>,
-    /// The columns that the table has even if no page has a value for them, in this order. `products.price` is a key of items.
-    expected: Vec<String>,
+    pub columns: Vec<Column>,
+    /// How many pages link to each page.
+    inlinks: Option<Inlinks>,
 }
 
-impl<'a> DataSource<'a> {
-    /// Without `extraction`, the data in the records is used.
-    pub fn new(directory: &'a Path, extraction: Option<&'a Extraction>) -> Result<Self, ReadError> {
+impl<'a> PageTable<'a> {
+    /// Reads all pages of the latest round to find the columns. Without `extraction`, the data in the records is used.
+    /// The table has the columns of extracted data that `expected` names, even if no page has a value for them.
+    /// `products.price` is a key of items.
+    pub fn open(
+        directory: &'a Path,
+        extraction: Option<&'a Extraction>,
+        expected: &[String],
+    ) -> Result<Self, ReadError> {
         let archive = extraction.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
-        let expected = extraction.map(Extraction::columns).unwrap_or_default();
-        Ok(Self { directory, inlinks: None, extraction: archive.transpose()?, expected })
+        let mut table = Self { directory, extraction: archive.transpose()?, columns: record_columns(), inlinks: None };
+        let mut expected = expected.to_vec();
+        expected.extend(extraction.map(Extraction::columns).unwrap_or_default());
+        let columns = table.read_columns(&expected)?;
+        table.columns.extend(columns);
+        Ok(table)
     }
 
-    /// Adds columns that the table has even if no page has a value for them.
-    pub fn with_columns(mut self, columns: &[String]) -> Self {
-        self.expected.extend_from_slice(columns);
-        self
+    /// Calls `each` with the values of each row, in the order of the columns and of the pages.
+    pub fn rows(&mut self, mut each: impl FnMut(&[Option<Value>]) -> Result<(), ReadError>) -> Result<(), ReadError> {
+        let columns = std::mem::take(&mut self.columns);
+        let inlinks = self.inlinks.take();
+        let result = self.pages(|record, data| {
+            let inlinks = inlinks.as_ref().and_then(|inlinks| inlinks.of(&record.url()));
+            (0..row_count(data)).try_for_each(|row| {
+                let values: Vec<Option<Value>> = columns
+                    .iter()
+                    .map(|column| match &column.source {
+                        CellSource::Field(position, part) => field_value(record, *position, *part),
+                        CellSource::Inlinks => inlinks.map(Value::from),
+                        CellSource::Data(field, key) => data_value(data?, field, key.as_deref(), row).cloned(),
+                    })
+                    .collect();
+                each(&values)
+            })
+        });
+        (self.columns, self.inlinks) = (columns, inlinks);
+        result
     }
 
-    /// Calls `each` with the page records of the latest round. Their field `inlinks` is set if [`Self::columns`] was called
-    /// before.
-    pub fn pages(&mut self, mut each: impl FnMut(&StoredRecord) -> Result<(), ReadError>) -> Result<(), ReadError> {
-        let Self { directory, inlinks, extraction, .. } = self;
-        records::take_latest_pages(directory, |mut record| {
-            record.inlinks = inlinks.as_ref().and_then(|inlinks| inlinks.of(&record.url));
-            if let Some((rules, archive)) = extraction {
-                record.data = extract(rules, archive, &record)?;
-            }
-            each(&record)
+    /// Calls `each` with the page records of the latest round and their data.
+    fn pages(
+        &mut self,
+        mut each: impl FnMut(&LazyRecord<'_>, Option<&Map<String, Value>>) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let Self { directory, extraction, .. } = self;
+        records::latest_page_lines(directory, |line| {
+            let record = records::read_lazily(line)?;
+            let data = match extraction {
+                Some((rules, archive)) => extract(rules, archive, &records::read(line)?)?,
+                None => record.data().map(std::borrow::Cow::into_owned),
+            };
+            each(&record, data.as_ref())
         })?;
         Ok(())
     }
 
-    /// The columns of the data: the expected ones in their order, then those of other fields in the records.
-    pub fn columns(&mut self) -> Result<Vec<DataColumn>, ReadError> {
-        let mut columns: Vec<DataColumn> = Vec::new();
+    /// The columns of the data: the expected ones in their order, then those of other fields in the records. Also counts
+    /// the links to each page.
+    fn read_columns(&mut self, expected: &[String]) -> Result<Vec<Column>, ReadError> {
+        let mut columns: Vec<Column> = Vec::new();
         let mut graph = open_graph(self.directory, GraphRound::Latest)?;
         let mut page_keys = Vec::new();
-        self.pages(|record| {
-            page_keys.push(graph.url_key(&record.url));
-            for (field, value) in record.data.iter().flatten() {
+        self.pages(|record, data| {
+            page_keys.push(graph.url_key(&record.url()));
+            for (field, value) in data.into_iter().flatten() {
                 match items(value) {
                     Some(items) => {
-                        for (inner, value) in items.iter().filter_map(Value::as_object).flatten() {
-                            add_column(&mut columns, field, Some(inner), value);
+                        for (key, value) in items.iter().filter_map(Value::as_object).flatten() {
+                            add_column(&mut columns, field, Some(key), value);
                         }
                     }
                     None => add_column(&mut columns, field, None, value),
@@ -89,15 +106,15 @@ impl<'a> DataSource<'a> {
             Ok(())
         })?;
         self.inlinks = Some(graph.inlinks(page_keys)?);
-        for name in &self.expected {
-            let (field, inner) =
-                name.split_once('.').map_or((name.as_str(), None), |(field, inner)| (field, Some(inner)));
-            if !columns.iter().any(|column| column.matches(field, inner)) {
-                columns.push(DataColumn::new(field, inner, false));
+        for name in expected {
+            let (field, key) = name.split_once('.').map_or((name.as_str(), None), |(field, key)| (field, Some(key)));
+            let column = data_column(field, key, CellKind::Text);
+            if !columns.iter().any(|known| known.source == column.source) {
+                columns.push(column);
             }
         }
-        let expected_position = |column: &DataColumn| self.expected.iter().position(|name| *name == column.path());
-        columns.sort_by_key(|column| expected_position(column).unwrap_or(usize::MAX));
+        let position = |column: &Column| expected.iter().position(|name| data_name(&column.source, '.') == *name);
+        columns.sort_by_key(|column| position(column).unwrap_or(usize::MAX));
         Ok(columns)
     }
 }
@@ -128,39 +145,40 @@ pub fn extract_from(
     if Url::parse(&record.url).is_err() { Ok(None) } else { extract(rules, archive, record) }
 }
 
-impl DataColumn {
-    fn new(field: &str, inner: Option<&str>, is_number: bool) -> Self {
-        let name = inner.map_or_else(|| format!("data_{field}"), |inner| format!("data_{field}_{inner}"));
-        Self { name, field: field.to_owned(), inner: inner.map(str::to_owned), is_number }
-    }
+fn data_column(field: &str, key: Option<&str>, kind: CellKind) -> Column {
+    let source = CellSource::Data(field.to_owned(), key.map(str::to_owned));
+    Column { name: format!("data_{}", data_name(&source, '_')), kind, source }
+}
 
-    fn matches(&self, field: &str, inner: Option<&str>) -> bool {
-        self.field == field && self.inner.as_deref() == inner
-    }
-
-    /// The name in the form of `expected`: the field, or the field and the key with a dot.
-    fn path(&self) -> String {
-        self.inner.as_ref().map_or_else(|| self.field.clone(), |inner| format!("{}.{inner}", self.field))
-    }
-
-    /// The value in one row of a page.
-    pub fn value<'r>(&self, record: &'r StoredRecord, row: usize) -> Option<&'r Value> {
-        let value = record.data.as_ref()?.get(&self.field)?;
-        match (&self.inner, items(value)) {
-            (Some(inner), Some(items)) => items.get(row)?.get(inner),
-            (None, None) => Some(value),
-            _ => None,
-        }
+/// The field, or the field and the key of its items.
+fn data_name(source: &CellSource, separator: char) -> String {
+    match source {
+        CellSource::Data(field, Some(key)) => format!("{field}{separator}{key}"),
+        CellSource::Data(field, None) => field.clone(),
+        CellSource::Field(..) | CellSource::Inlinks => String::new(),
     }
 }
 
 /// Adds the column of a value, unless it exists. A column is numeric only if all its values are numbers.
-fn add_column(columns: &mut Vec<DataColumn>, field: &str, inner: Option<&str>, value: &Value) {
-    let is_number = value.is_number();
-    if let Some(column) = columns.iter_mut().find(|column| column.matches(field, inner)) {
-        column.is_number &= is_number;
+fn add_column(columns: &mut Vec<Column>, field: &str, key: Option<&str>, value: &Value) {
+    let kind = if value.is_number() { CellKind::Float } else { CellKind::Text };
+    let column = data_column(field, key, kind);
+    if let Some(known) = columns.iter_mut().find(|known| known.source == column.source) {
+        if known.kind != column.kind {
+            known.kind = CellKind::Text;
+        }
     } else if columns.len() < MAX_COLUMNS {
-        columns.push(DataColumn::new(field, inner, is_number));
+        columns.push(column);
+    }
+}
+
+/// The value of a column of extracted data in one row of a page.
+fn data_value<'r>(data: &'r Map<String, Value>, field: &str, key: Option<&str>, row: usize) -> Option<&'r Value> {
+    let value = data.get(field)?;
+    match (key, items(value)) {
+        (Some(key), Some(items)) => items.get(row)?.get(key),
+        (None, None) => Some(value),
+        _ => None,
     }
 }
 
@@ -171,17 +189,6 @@ fn items(value: &Value) -> Option<&[Value]> {
 }
 
 /// The number of rows of a page: one, or one per item of its longest list of items.
-pub fn row_count(record: &StoredRecord) -> usize {
-    record.data.iter().flatten().filter_map(|(_, value)| items(value)).map(<[Value]>::len).max().unwrap_or(1).max(1)
-}
-
-/// A value as one text: lists are separated by semicolons, objects are JSON.
-pub fn text(value: &Value) -> Cow<'_, str> {
-    match value {
-        Value::String(text) => Cow::Borrowed(text),
-        Value::Array(values) if !values.iter().any(|value| value.is_array() || value.is_object()) => {
-            Cow::Owned(values.iter().map(text).collect::<Vec<_>>().join("; "))
-        }
-        other => Cow::Owned(other.to_string()),
-    }
+fn row_count(data: Option<&Map<String, Value>>) -> usize {
+    data.into_iter().flatten().filter_map(|(_, value)| items(value)).map(<[Value]>::len).max().unwrap_or(1).max(1)
 }

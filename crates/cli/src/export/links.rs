@@ -83,7 +83,7 @@ fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> 
     let mut add_page = |record: &StoredRecord| {
         let status = record.status.map_or(String::new(), |status| status.to_string());
         let title = record.title.as_deref().unwrap_or_default();
-        nodes.push(format!("{}\t{}\t{status}\t{title}", record.url, record.depth).as_bytes())
+        nodes.push(format!("{}\t{}\t{status}\t{title}", record.url, record.depth()).as_bytes())
     };
     records::latest_pages(directory, |record| if record.is_plain_get() { Ok(add_page(record)?) } else { Ok(()) })?;
     records::walk(directory, |event| match event {

@@ -31,7 +31,7 @@ use std::path::Path;
 use argiope_content::Extraction;
 use argiope_core::base::escape::{is_unsafe_char, write_json, write_markup_text};
 
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ReadError};
 
 pub use cdxj::cdxj;
 pub use csv::csv;
@@ -66,7 +66,7 @@ pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
 pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut archive = archived::ArchivedPages::open(directory)?;
     records::lines(directory, |line| {
-        let record = StoredRecord::read(line)?;
+        let record = records::read(line)?;
         let mut json: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(line).map_err(std::io::Error::other)?;
         if record.is_page() {

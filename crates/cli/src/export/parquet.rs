@@ -13,10 +13,11 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::columns::{COLUMNS, Value};
-use super::data::{self, DataColumn, DataSource};
-use crate::records::{ReadError, StoredRecord};
+use super::columns::{CellKind, Column};
+use super::data::PageTable;
+use crate::records::ReadError;
 use argiope_content::Extraction;
+use serde_json::Value;
 
 /// Maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 100_000;
@@ -26,42 +27,35 @@ const MAX_GROUP_BYTES: usize = 64 << 20;
 /// Writes one row per page of the latest round, in the order in which pages were finished. A page with extracted items has
 /// one row per item.
 pub fn parquet(directory: &Path, rules: Option<&Extraction>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
-    let mut source = DataSource::new(directory, rules)?;
-    let extracted = source.columns()?;
-    let schema = Arc::new(parse_message_type(&schema(&extracted)).map_err(output_error)?);
+    let mut table = PageTable::open(directory, rules, &[])?;
+    let columns = table.columns.clone();
+    let schema = Arc::new(parse_message_type(&schema(&columns)).map_err(output_error)?);
     let version = concat!("argiope ", env!("CARGO_PKG_VERSION")).to_owned();
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(version).build();
     let mut file = SerializedFileWriter::new(&mut *out, schema, Arc::new(properties)).map_err(output_error)?;
-    let mut group = RowGroup::new(&extracted);
-    source.pages(|record| {
-        for row in 0..data::row_count(record) {
-            group.add(record, &extracted, row);
-        }
+    let mut group = RowGroup::new(&columns);
+    table.rows(|values| {
+        group.add(values);
         if group.rows >= MAX_GROUP_ROWS || group.bytes >= MAX_GROUP_BYTES {
-            group.write(&mut file, &extracted).map_err(output_error)?;
+            group.write(&mut file, &columns).map_err(output_error)?;
         }
         Ok(())
     })?;
-    group.write(&mut file, &extracted).map_err(output_error)?;
+    group.write(&mut file, &columns).map_err(output_error)?;
     file.close().map_err(output_error)?;
     Ok(out.flush()?)
 }
 
-/// The schema of the file: the columns of all page tables, then those of the extracted data. The type of a column follows
-/// from the variant of its [`Value`], which is the same for all records. So an empty record is sufficient to determine it.
-fn schema(extracted: &[DataColumn]) -> String {
-    let empty_record = StoredRecord::default();
-    let columns = COLUMNS.iter().map(|column| match (column.value)(&empty_record) {
-        Value::Text(_) | Value::List(_) | Value::Map(_) => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
-        Value::Number(_) => format!("OPTIONAL INT64 {};", column.name),
-        Value::Flag(_) => format!("REQUIRED BOOLEAN {};", column.name),
-        Value::Time(_) => format!("OPTIONAL INT64 {} (TIMESTAMP(MILLIS,true));", column.name),
+/// The schema of the file.
+fn schema(columns: &[Column]) -> String {
+    let columns = columns.iter().map(|Column { name, kind, .. }| match kind {
+        CellKind::Integer => format!("OPTIONAL INT64 {name};"),
+        CellKind::Float => format!("OPTIONAL DOUBLE {name};"),
+        CellKind::Flag => format!("REQUIRED BOOLEAN {name};"),
+        CellKind::Time => format!("OPTIONAL INT64 {name} (TIMESTAMP(MILLIS,true));"),
+        _ => format!("OPTIONAL BYTE_ARRAY {name} (UTF8);"),
     });
-    let extracted = extracted.iter().map(|column| match column.is_number {
-        true => format!("OPTIONAL DOUBLE {};", column.name),
-        false => format!("OPTIONAL BYTE_ARRAY {} (UTF8);", column.name),
-    });
-    format!("message page {{ {} }}", columns.chain(extracted).collect::<Vec<_>>().join(" "))
+    format!("message page {{ {} }}", columns.collect::<Vec<_>>().join(" "))
 }
 
 /// Converts an error. The I/O errors of the output are inside of errors of the Parquet library.
@@ -93,62 +87,42 @@ struct RowGroup {
 }
 
 impl RowGroup {
-    fn new(extracted: &[DataColumn]) -> Self {
-        let empty_record = StoredRecord::default();
-        let columns = COLUMNS.iter().map(|column| match (column.value)(&empty_record) {
-            Value::Text(_) | Value::List(_) | Value::Map(_) => Values::Texts(Vec::new(), Vec::new()),
-            Value::Number(_) | Value::Time(_) => Values::Numbers(Vec::new(), Vec::new()),
-            Value::Flag(_) => Values::Flags(Vec::new()),
+    fn new(columns: &[Column]) -> Self {
+        let columns = columns.iter().map(|column| match column.kind {
+            CellKind::Integer | CellKind::Time => Values::Numbers(Vec::new(), Vec::new()),
+            CellKind::Float => Values::Doubles(Vec::new(), Vec::new()),
+            CellKind::Flag => Values::Flags(Vec::new()),
+            _ => Values::Texts(Vec::new(), Vec::new()),
         });
-        let extracted = extracted.iter().map(|column| match column.is_number {
-            true => Values::Doubles(Vec::new(), Vec::new()),
-            false => Values::Texts(Vec::new(), Vec::new()),
-        });
-        Self { columns: columns.chain(extracted).collect(), rows: 0, bytes: 0 }
+        Self { columns: columns.collect(), rows: 0, bytes: 0 }
     }
 
-    /// Adds one row of a page.
-    fn add(&mut self, record: &StoredRecord, extracted: &[DataColumn], row: usize) {
+    /// Adds a row.
+    fn add(&mut self, values: &[Option<Value>]) {
         self.rows += 1;
-        for (column, values) in extracted.iter().zip(self.columns.iter_mut().skip(COLUMNS.len())) {
-            let value = column.value(record, row);
-            match values {
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            match column {
                 Values::Doubles(numbers, levels) => {
-                    let number = value.and_then(serde_json::Value::as_f64);
+                    let number = value.as_ref().and_then(Value::as_f64);
                     levels.push(number.is_some().into());
                     numbers.extend(number);
                 }
                 Values::Texts(texts, levels) => {
-                    let text = value.map(data::text);
+                    let text =
+                        value.as_ref().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
                     levels.push(text.is_some().into());
-                    self.bytes += text.as_ref().map_or(0, |text| text.len());
+                    self.bytes += text.as_ref().map_or(0, String::len);
                     texts.extend(text.as_deref().map(ByteArray::from));
                 }
-                // Extracted values are texts or numbers.
-                Values::Numbers(..) | Values::Flags(_) => {}
-            }
-        }
-        for (column, values) in COLUMNS.iter().zip(&mut self.columns) {
-            match ((column.value)(record), values) {
-                (value @ (Value::Text(_) | Value::List(_) | Value::Map(_)), Values::Texts(texts, levels)) => {
-                    let text = value.text();
-                    levels.push(text.is_some().into());
-                    self.bytes += text.as_ref().map_or(0, |text| text.len());
-                    texts.extend(text.as_deref().map(ByteArray::from));
-                }
-                (Value::Number(number), Values::Numbers(numbers, levels)) => {
-                    let number = number.and_then(|number| i64::try_from(number).ok());
+                Values::Numbers(numbers, levels) => {
+                    let number = value.as_ref().and_then(|value| match value {
+                        Value::String(time) => time.parse().ok().map(jiff::Timestamp::as_millisecond),
+                        number => number.as_i64(),
+                    });
                     levels.push(number.is_some().into());
                     numbers.extend(number);
                 }
-                (Value::Time(time), Values::Numbers(numbers, levels)) => {
-                    let time = time.and_then(|text| text.parse::<jiff::Timestamp>().ok());
-                    levels.push(time.is_some().into());
-                    numbers.extend(time.map(jiff::Timestamp::as_millisecond));
-                }
-                (Value::Flag(flag), Values::Flags(flags)) => flags.push(flag),
-                // A column has one type of value for all pages.
-                _ => {}
+                Values::Flags(flags) => flags.push(value.as_ref().and_then(Value::as_bool).unwrap_or(false)),
             }
         }
     }
@@ -157,7 +131,7 @@ impl RowGroup {
     fn write<W: Write + Send>(
         &mut self,
         file: &mut SerializedFileWriter<W>,
-        extracted: &[DataColumn],
+        columns: &[Column],
     ) -> Result<(), ParquetError> {
         if self.rows == 0 {
             return Ok(());
@@ -167,7 +141,7 @@ impl RowGroup {
             write_column(&mut group, values)?;
         }
         group.close()?;
-        *self = Self::new(extracted);
+        *self = Self::new(columns);
         Ok(())
     }
 }

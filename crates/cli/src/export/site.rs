@@ -157,17 +157,17 @@ fn read_map(directory: &Path) -> Result<FileMap, ReadError> {
         if !record.is_plain_get() {
             return Ok(());
         }
-        if record.depth == 0 && record.via.is_none() {
-            map.roots.push(record.url.as_str().into());
+        if record.depth() == 0 && record.via.is_none() {
+            map.roots.push((*record.url).into());
         }
         if let Some(target) = &record.redirect {
-            map.redirects.insert(record.url.as_str().into(), target.as_str().into());
+            map.redirects.insert((*record.url).into(), (**target).into());
         }
         let is_archived = matches!(record.outcome, Some(Outcome::Ok | Outcome::NotModified)) && record.warc.is_some();
         if let (true, Ok(url)) = (is_archived, Url::parse(&record.url)) {
             let name = names.assign(&url, FileType::of(record.content_type.as_deref(), &url).extension);
             let name = name.to_str().unwrap_or_default().into();
-            map.files.insert(record.url.as_str().into(), name);
+            map.files.insert((*record.url).into(), name);
         }
         Ok(())
     })?;

@@ -89,11 +89,11 @@ fn read_map(directory: &Path, extension: &str) -> Result<FileMap, ReadError> {
     let mut names = FileNames::default();
     records::latest_pages(directory, |record| {
         if let Some(target) = record.redirect.as_ref().filter(|_| record.is_plain_get()) {
-            map.redirects.insert(record.url.as_str().into(), target.as_str().into());
+            map.redirects.insert((*record.url).into(), (**target).into());
         }
         if let (true, Ok(url)) = (record.is_html_success() && record.warc.is_some(), Url::parse(&record.url)) {
             let name = names.assign(&url, extension);
-            map.files.entry(record.url.as_str().into()).or_insert_with(|| name.to_string_lossy().into());
+            map.files.entry((*record.url).into()).or_insert_with(|| name.to_string_lossy().into());
         }
         Ok(())
     })?;

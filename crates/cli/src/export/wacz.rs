@@ -143,8 +143,8 @@ impl<R: BufRead> BufRead for CountingReader<R> {
 fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
     records::lines(directory, |line| {
-        let record = records::StoredRecord::read(line)?;
-        for location in record.warc.iter().flat_map(archived::own_and_body_locations) {
+        let record = records::read(line)?;
+        for location in record.warc.iter().flat_map(|location| archived::own_and_body_locations(location)) {
             // Names come from the log. Skip those that lead out of the directory.
             if Path::new(&location.file).components().all(|part| matches!(part, Component::Normal(_))) {
                 let length = lengths.entry(location.file).or_default();
@@ -174,9 +174,9 @@ fn pages(directory: &Path) -> Result<(File, String), ReadError> {
         let mut line = Vec::new();
         let mut entry = json!({"id": format!("p{number}"), "url": record.url, "ts": started});
         if let Some(title) = &record.title {
-            entry["title"] = title.as_str().into();
+            entry["title"] = (**title).into();
         }
-        if record.depth == 0 {
+        if record.depth() == 0 {
             entry["seed"] = true.into();
         }
         write_json(&mut line, &entry).map_err(io::Error::other)?;

@@ -24,7 +24,7 @@ impl FaultySitemap {
     pub fn of(record: &StoredRecord) -> Option<Self> {
         let is_sitemap = record.r#type == "aux" && record.r#for.as_deref() == Some("sitemap");
         let outcome = record.outcome.filter(|_| is_sitemap)?;
-        Self::new(&record.url, outcome, record.status, record.error.as_ref())
+        Self::new(&record.url, outcome, record.status, record.error.as_deref())
     }
 
     /// The same for a visit of the crawl that is running.

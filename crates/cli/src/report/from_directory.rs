@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
+use argiope_core::base::digest::BodyDigest;
+use argiope_core::crawl::record::RunRecord;
 use argiope_core::crawl::rules::Rules;
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::{LinkKind, Outcome, UrlRef};
@@ -70,8 +72,8 @@ impl CrawlReport {
         let mut rules: Option<Rules> = None;
         records::walk(directory, |event| {
             if let HistoryEvent::Line { line } = event {
-                rules = StoredRecord::read(line)?
-                    .settings
+                rules = RunRecord::read(line)
+                    .and_then(|run| records::settings_of(&run))
                     .and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok())
                     .or(rules.take());
             }
@@ -84,7 +86,7 @@ impl CrawlReport {
             if page.is_guess {
                 return Ok(());
             }
-            detail::each_group(&page, record.depth, &mut scratch, |name| is_member |= name == group);
+            detail::each_group(&page, record.depth(), &mut scratch, |name| is_member |= name == group);
             if is_member {
                 each(page.url)?;
             }
@@ -126,26 +128,30 @@ impl CrawlReport {
                 }
                 HistoryEvent::FinalOutcome { line, .. } => {
                     settled += 1;
-                    StoredRecord::read(line)?
+                    records::read(line)?
                 }
-                HistoryEvent::Line { line } => StoredRecord::read(line)?,
-            };
-            match record.r#type.as_str() {
-                "run" => {
-                    // The first record of a run has the settings, the final one the reason of the end.
-                    if let Some(settings) = &record.settings {
-                        runs.push(Run { began: started_millis(&record), ..Run::default() });
-                        // If settings of another version cannot be read, every redirect counts as in scope.
-                        rules = settings.compile(ANY_FINGERPRINT_KEY).ok();
-                    } else if let Some(run) = runs.last_mut() {
-                        run.end = record.reason.as_deref().and_then(End::from_name);
-                        run.seconds = record.seconds.unwrap_or_default();
-                        report.add_cuts(record.traps);
+                HistoryEvent::Line { line } => {
+                    if let Some(record) = RunRecord::read(line) {
+                        // The first record of a run has the settings, the final one the reason of the end.
+                        if let Some(settings) = records::settings_of(&record) {
+                            let began = started_millis(record.started.as_deref());
+                            runs.push(Run { began, ..Run::default() });
+                            // If settings of another version cannot be read, every redirect counts as in scope.
+                            rules = settings.compile(ANY_FINGERPRINT_KEY).ok();
+                        } else if let Some(run) = runs.last_mut() {
+                            run.end = record.reason.as_deref().and_then(End::from_name);
+                            run.seconds = record.seconds.unwrap_or_default();
+                            report.add_cuts(record.traps);
+                        }
+                        return Ok(());
                     }
+                    records::read(line)?
                 }
+            };
+            match &*record.r#type {
                 "page" => {
                     if let Some(run) = runs.last_mut() {
-                        run.latest = run.latest.max(started_millis(&record));
+                        run.latest = run.latest.max(started_millis(record.started.as_deref()));
                     }
                     let page = page_summary(&record, rules.as_ref());
                     let members = report.add(&page);
@@ -154,8 +160,9 @@ impl CrawlReport {
                     }
                     let earlier_runs: Duration = runs.iter().rev().skip(1).map(Run::elapsed).sum();
                     let began = runs.last().and_then(|run| run.began);
-                    let millis =
-                        began.zip(started_millis(&record)).and_then(|(began, at)| u64::try_from(at - began).ok());
+                    let millis = began
+                        .zip(started_millis(record.started.as_deref()))
+                        .and_then(|(began, at)| u64::try_from(at - began).ok());
                     add(&page, millis.map(|millis| earlier_runs + Duration::from_millis(millis)), &members);
                 }
                 "aux" => FaultySitemap::of(&record).into_iter().for_each(|sitemap| report.add_sitemap(sitemap)),
@@ -180,13 +187,8 @@ impl CrawlReport {
 }
 
 /// When the run or the request started, in milliseconds since the Unix epoch.
-fn started_millis(record: &StoredRecord) -> Option<i64> {
-    record.started.as_deref()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
-}
-
-/// The first eight bytes of a digest such as `sha256:2cf24dba…`, as a number.
-fn short_digest(text: &str) -> Option<u64> {
-    u64::from_str_radix(text.strip_prefix("sha256:")?.get(..16)?, 16).ok()
+fn started_millis(started: Option<&str>) -> Option<i64> {
+    started?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }
 
 /// Converts a record to the report's view of a page.
@@ -195,22 +197,22 @@ fn page_summary<'a>(record: &'a StoredRecord, rules: Option<&Rules>) -> PageSumm
         let to = UrlRef::from_normal(to);
         rules
             .zip(to)
-            .is_none_or(|(rules, to)| rules.scope.judge(to, record.depth, LinkKind::Redirect) == ScopeVerdict::Follow)
+            .is_none_or(|(rules, to)| rules.scope.judge(to, record.depth(), LinkKind::Redirect) == ScopeVerdict::Follow)
     };
     PageSummary {
         url: &record.url,
         host: UrlRef::from_normal(&record.url).map_or("", |url| url.host()),
         via: record.via.as_deref(),
         is_root: record.via.is_none(),
-        depth: record.depth,
+        depth: record.depth(),
         is_guess: record.via.is_none()
             && rules.is_some_and(|rules| {
                 let outcome = record.outcome.unwrap_or(Outcome::Failed);
-                super::is_guess(outcome, record.error.as_ref(), &record.url, rules)
+                super::is_guess(outcome, record.error.as_deref(), &record.url, rules)
             }),
         outcome: record.outcome.unwrap_or(Outcome::Failed),
         status: record.status,
-        error: record.error.as_ref(),
+        error: record.error.as_deref(),
         redirect: record.redirect.as_deref(),
         redirect_in_scope: record.redirect.as_deref().is_none_or(in_scope),
         content_type: record.content_type.as_deref(),
@@ -221,10 +223,10 @@ fn page_summary<'a>(record: &'a StoredRecord, rules: Option<&Rules>) -> PageSumm
         needs_scripts: record.needs_scripts,
         is_soft_404: record.status == Some(200)
             && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words),
-        digest: record.digest.as_deref().and_then(short_digest),
+        digest: record.digest.as_ref().map(BodyDigest::short),
         links: record.links.unwrap_or(0),
         new_links: record.new_links.unwrap_or(0),
-        tries: record.tries,
-        total: record.ms.total.map(Duration::from_millis),
+        tries: record.tries(),
+        total: record.ms.unwrap_or_default().total.map(Duration::from_millis),
     }
 }

@@ -42,7 +42,7 @@ impl LinkFacts {
                 }
                 HistoryEvent::Link { url, kind: LinkKind::Asset, .. } => asset_keys.push(graph.url_key(url)),
                 HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
-                    let record = StoredRecord::read(line)?;
+                    let record = records::read(line)?;
                     if record.is_page() && record.is_success() {
                         page_keys.push(graph.url_key(&record.url));
                     }
@@ -66,7 +66,7 @@ impl LinkFacts {
             match event {
                 HistoryEvent::Round => rounds_left = rounds_left.saturating_sub(1),
                 HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds_left == 0 => {
-                    let record = StoredRecord::read(line)?;
+                    let record = records::read(line)?;
                     if record.is_page() && record.is_success() {
                         facts.add(&record, inlinks.of(&record.url));
                     }
@@ -80,10 +80,10 @@ impl LinkFacts {
 
     fn add(&mut self, page: &StoredRecord, inlinks: Option<u32>) {
         match inlinks {
-            Some(0) if page.depth > 0 => {
+            Some(0) if page.depth() > 0 => {
                 self.orphans += 1;
                 if self.first_orphans.len() < MAX_LISTED {
-                    self.first_orphans.push(page.url.as_str().into());
+                    self.first_orphans.push((*page.url).into());
                 }
             }
             Some(count @ 1..) => self.most_linked.add(count, &page.url),

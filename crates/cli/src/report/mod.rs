@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use argiope_core::base::digest::BodyDigest;
 use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::crawl::visit::Visit;
@@ -132,7 +133,7 @@ impl<'a> PageSummary<'a> {
                     says_not_found(visit.findings.title.as_deref(), facts.h1.as_deref(), Some(facts.words))
                 }),
             needs_scripts: visit.findings.facts.as_ref().is_some_and(|facts| facts.needs_scripts),
-            digest: visit.findings.digest.and_then(|digest| Some(u64::from_be_bytes(*digest.first_chunk()?))),
+            digest: visit.findings.digest.as_ref().map(BodyDigest::short),
             links: visit.findings.links,
             new_links: visit.findings.new_links,
             tries: visit.link.tries,

@@ -1,12 +1,14 @@
 //! [`RunFacts`]: which site was crawled, when, with which settings, and by which version.
 
+use std::borrow::Cow;
 use std::path::Path;
 
+use argiope_core::crawl::record::RunRecord;
 use argiope_core::crawl::rules::Config;
 use argiope_store::disk::HistoryEvent;
 use serde_json::Value;
 
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{self, ReadError};
 
 /// Maximum number of roots that are named.
 const MAX_NAMED: usize = 3;
@@ -31,7 +33,7 @@ impl RunFacts {
         records::walk(directory, |event| {
             match event {
                 HistoryEvent::Round => facts.started = None,
-                HistoryEvent::Line { line } => facts.add(StoredRecord::read(line)?),
+                HistoryEvent::Line { line } => facts.add(line),
                 _ => {}
             }
             Ok(())
@@ -40,10 +42,11 @@ impl RunFacts {
     }
 
     /// Applies the first record of a run; others have no settings.
-    fn add(&mut self, run: StoredRecord) {
-        let Some(config) = run.settings else { return };
-        self.started = self.started.take().or(run.started);
-        self.version = run.version;
+    fn add(&mut self, line: &[u8]) {
+        let Some(run) = RunRecord::read(line) else { return };
+        let Some(config) = records::settings_of(&run) else { return };
+        self.started = self.started.take().or(run.started.map(Cow::into_owned));
+        self.version = run.version.map(Cow::into_owned);
         self.site = site(&config.roots);
         self.settings = changed_settings(&config);
     }

@@ -2,12 +2,13 @@
 //!
 //! [`url`] and [`link`] are the addresses, and [`link_list`] holds those of one page. [`custom_request`] describes
 //! requests that are not a plain GET. A [`job`] is the permission to send one request. [`outcome`] is how it ends.
-//! [`time`] and [`budget`] account for time and memory. [`escape`] makes text safe on a terminal and in markup. [`value`]
-//! has the types of the values of settings.
+//! [`time`] and [`budget`] account for time and memory. [`digest`] has the digests of bodies. [`escape`] makes text safe on
+//! a terminal and in markup. [`value`] has the types of the values of settings.
 
 pub mod budget;
 #[deny(missing_docs)]
 pub mod custom_request;
+pub mod digest;
 pub mod escape;
 pub mod job;
 #[deny(missing_docs)]

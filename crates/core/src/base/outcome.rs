@@ -17,6 +17,9 @@ macro_rules! names {
             /// All variants, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
+            /// The names of all variants, in order.
+            pub const NAMES: &'static [&'static str] = &[$($text,)*];
+
             /// The name in records, logs and reports.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }

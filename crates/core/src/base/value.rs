@@ -674,6 +674,16 @@ words! {
         Zstd = "zstd",
     }
 
+    /// How bodies are digested. All records of a crawl directory use the same algorithm.
+    #[derive(Default)]
+    DigestAlgorithm {
+        /// XXH3 with 128 bits: fast, and sufficient to recognise pages that have not changed.
+        #[default]
+        Xxh3 = "xxh3",
+        /// SHA-256. Nobody can make two bodies with the same digest, so an archive can store a body once.
+        Sha256 = "sha256",
+    }
+
     /// Which hosts resources of pages are fetched from.
     #[derive(Default)]
     AssetsScope {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::base::digest::BodyDigest;
 use crate::base::job::{Job, LaneHttp, LaneId, Purpose};
 use crate::base::link::ALREADY_SENT;
 use crate::base::link::Link;
@@ -97,8 +98,8 @@ pub struct PageFindings {
     pub charset: Option<&'static str>,
     /// The title, with white space collapsed.
     pub title: Option<Box<str>>,
-    /// SHA-256 of the decoded body.
-    pub digest: Option<[u8; 32]>,
+    /// The digest of the decoded body.
+    pub digest: Option<BodyDigest>,
     /// The canonical URL that the page names.
     pub canonical: Option<Url>,
     /// Language codes, and the address of the page in each language.
@@ -483,7 +484,7 @@ mod tests {
     use crate::base::time::Time;
     use crate::base::time::WallClock;
     use crate::base::url::Url;
-    use crate::crawl::record;
+    use crate::crawl::record::CrawlRecord;
     use crate::crawl::rules::Config;
 
     #[test]
@@ -503,7 +504,7 @@ mod tests {
             let mut visit = Visit::with_outcome(link, Purpose::Page, Outcome::Redirect, Time::ZERO);
             visit.follow_redirect(location.as_bytes(), &rules);
             let mut line = Vec::new();
-            record::encode(&visit, WallClock { start: 0 }, 0, None, &mut line);
+            CrawlRecord::of(&visit, WallClock { start: 0 }, 0, None).encode(&mut line);
             let output = format!("{visit:?} {}", String::from_utf8_lossy(&line));
             assert!(!output.contains("secret"), "{output}");
             assert_eq!(visit.facts.error.expect("the location cannot be followed").kind, kind, "{location}");

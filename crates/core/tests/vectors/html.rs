@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use argiope_core::Url;
+use argiope_core::base::value::DigestAlgorithm;
 use argiope_core::page::examine::tokenizer::{Dialect, TextMode, Tokenizer};
 use argiope_core::page::examine::{ExamineLimits, Examiner};
 use serde_json::Value;
@@ -156,6 +157,7 @@ pub fn encoding() -> Tally {
                 agent: Arc::from("argiope"),
                 assets: false,
                 anchors: false,
+                digest: DigestAlgorithm::Xxh3,
             };
             let page = Url::parse("http://h.de/").expect("an address");
             let mut examiner = Examiner::new(&page, Some(b"text/html"), limits);

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
 use argiope_core::base::time::WallClock;
+use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::crawl::schedule::frontier::{FrontierNews, Put};
-use argiope_core::crawl::warc::ArchiveChunk;
-use argiope_core::crawl::warc::WarcLocation;
+use argiope_core::crawl::warc::{ArchiveChunk, WarcLocation};
 use argiope_core::{
     Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
 };
@@ -82,15 +82,6 @@ pub struct FleetFrontier {
     is_over: bool,
     /// Why this process has lost its lease or cannot store results, if so.
     failure: Option<StoreError>,
-}
-
-/// The fields of a record that this frontier needs.
-#[derive(serde::Deserialize)]
-struct RecordOutline<'a> {
-    #[serde(borrow, default)]
-    url: std::borrow::Cow<'a, str>,
-    warc: Option<WarcLocation>,
-    bytes_wire: Option<u64>,
 }
 
 /// One host with the links that are leased in advance.
@@ -257,9 +248,8 @@ impl FleetFrontier {
 
     /// Stores a record that does not settle a link, such as that of a robots.txt.
     pub fn keep_line(&mut self, line: &[u8]) {
-        let host = serde_json::from_slice::<RecordOutline<'_>>(line)
-            .ok()
-            .and_then(|record| UrlRef::from_normal(&record.url).map(|url| url.host().to_owned()));
+        let host = LazyRecord::read(line)
+            .and_then(|record| UrlRef::from_normal(&record.url()).map(|url| url.host().to_owned()));
         if let Some(host) = host {
             let is_page = false;
             self.send_record(&host, None, is_page, line.strip_suffix(b"\n").unwrap_or(line));
@@ -278,8 +268,7 @@ impl FleetFrontier {
         let line = [record, b"\n"].concat();
         let mut received = 0;
         if self.max_received.is_some() {
-            let outline = serde_json::from_slice::<RecordOutline<'_>>(record).ok();
-            let record_bytes = outline.and_then(|record| record.bytes_wire).unwrap_or(0);
+            let record_bytes = LazyRecord::read(record).and_then(|record| record.bytes_wire()).unwrap_or(0);
             self.received += record_bytes;
             received = record_bytes + std::mem::take(&mut self.retried);
         }
@@ -313,7 +302,7 @@ impl FleetFrontier {
         if self.archived.is_empty() {
             return None;
         }
-        let place = serde_json::from_slice::<RecordOutline<'_>>(record).ok()?.warc?;
+        let place = LazyRecord::read(record)?.warc()?.into_owned();
         let bytes = self.archived.remove(&(place.file.clone(), place.offset))?;
         Some(ArchivedExchange { place, bytes })
     }

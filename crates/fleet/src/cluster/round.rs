@@ -8,9 +8,9 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use argiope_core::crawl::record::LazyRecord;
 use argiope_core::{Link, LinkRef, Url};
 use redis::Value;
-use serde::Deserialize;
 
 use super::client::{FleetClient, bytes};
 use super::codec::QueuedLink;
@@ -78,33 +78,20 @@ impl From<Unreachable> for RequeueError {
     }
 }
 
-/// The fields of a record of the previous round, from which its link is reconstructed.
-#[derive(Deserialize)]
-struct RecrawlRecord {
-    url: Box<str>,
-    via: Option<Box<str>>,
-    #[serde(default)]
-    depth: u32,
-    /// Present for requests other than GET.
-    method: Option<Box<str>>,
-}
-
-impl RecrawlRecord {
-    /// The link to crawl again; `None` for requests other than GET, such as submitted forms.
-    fn link(&self, origin: LinkOrigin) -> Option<Link> {
-        if self.method.is_some() {
-            return None;
-        }
-        Some(Link {
-            url: Url::parse(&self.url).ok()?,
-            via: self.via.as_deref().and_then(|via| Url::parse(via).ok()),
-            depth: self.depth,
-            redirects: origin.redirects,
-            tries: 0,
-            kind: origin.kind,
-            request: None,
-        })
+/// The link of a record of the previous round; `None` for requests other than GET, such as submitted forms.
+fn link_of(record: &LazyRecord<'_>, origin: LinkOrigin) -> Option<Link> {
+    if record.method().is_some() {
+        return None;
     }
+    Some(Link {
+        url: Url::parse(&record.url()).ok()?,
+        via: record.via().and_then(|via| Url::parse(&via).ok()),
+        depth: record.depth().unwrap_or(0),
+        redirects: origin.redirects,
+        tries: 0,
+        kind: origin.kind,
+        request: None,
+    })
 }
 
 /// Queues every URL of the previous round. If another process is doing that, waits for it instead. `should_continue` is
@@ -136,8 +123,7 @@ pub fn requeue(
     let read = previous.placed_records(&segments, |record| {
         // A record without an origin, such as that of a robots.txt, is not about a link.
         let Some(origin) = record.origin else { return Ok(()) };
-        let Ok(outline) = serde_json::from_slice::<RecrawlRecord>(record.line) else { return Ok(()) };
-        let Some(link) = outline.link(origin) else { return Ok(()) };
+        let Some(link) = LazyRecord::read(record.line).and_then(|line| link_of(&line, origin)) else { return Ok(()) };
         let queued = QueuedLink::with_earlier(LinkRef::from(&link), settings.key, Some(record.place));
         batches.entry(bucket_of(link.url.host(), settings.buckets)).or_default().push(queued);
         (batched, count) = (batched + 1, count + 1);

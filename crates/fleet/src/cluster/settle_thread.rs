@@ -4,12 +4,14 @@
 //! is settled. Records are durable before they are settled. Every settle has the next sequence number of its bucket and
 //! epoch, so a reader can recognise the records that were settled.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::warc::WarcLocation;
 use argiope_core::{Remedy, StoreError, StoreErrorKind, Time};
 
@@ -292,7 +294,7 @@ impl SettleThread {
             // The response is the last record of the exchange.
             let offset = (bytes.len() as u64).saturating_sub(place.length);
             let moved = WarcLocation { file: file.clone(), offset, ..place.clone() };
-            replace_location(&mut record.line, &place, &moved);
+            replace_location(&mut record.line, moved);
         }
         self.retry_write(|segments| segments.write_archive(&file, &bytes))?;
         Ok(records)
@@ -388,12 +390,11 @@ fn lost(why: String) -> StoreError {
     StoreError::new(StoreErrorKind::LeaseLost, why)
 }
 
-/// Replaces the archive position in a record. The search pattern can only match the field itself, because quotation
-/// marks within JSON strings are escaped.
-fn replace_location(line: &mut Vec<u8>, old: &WarcLocation, new: &WarcLocation) {
-    let field = |place: &WarcLocation| format!("\"warc\":{}", serde_json::to_string(place).unwrap_or_default());
-    let (old, new) = (field(old), field(new));
-    if let Some(at) = line.windows(old.len()).position(|window| window == old.as_bytes()) {
-        line.splice(at..at + old.len(), new.into_bytes());
+/// Replaces the archive position in a record.
+fn replace_location(line: &mut Vec<u8>, new: WarcLocation) {
+    if let Ok(mut record) = CrawlRecord::read(line) {
+        record.warc = Some(Cow::Owned(new));
+        line.clear();
+        record.encode(line);
     }
 }

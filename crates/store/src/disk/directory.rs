@@ -85,6 +85,11 @@ fn lock_directory(directory: &Path) -> Result<(Arc<dyn Files>, Lock), StoreError
     Ok((files, lock))
 }
 
+/// The settings of the crawl in a directory; `None` if it has no crawl that can be read.
+pub fn settings_of(directory: &Path) -> Option<CrawlSettings> {
+    CrawlFile::find(&OsFiles::new(directory), NAME).ok().flatten().map(|crawl| crawl.settings)
+}
+
 /// As [`open`], for any implementation of [`Files`], without a lock and without a memory limit.
 pub fn open_in(files: Arc<dyn Files>, settings: &CrawlSettings) -> Result<OpenedDirectory, StoreError> {
     open_within(files, settings, usize::MAX)

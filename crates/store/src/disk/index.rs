@@ -16,6 +16,7 @@ use super::files::{File, Files};
 use super::log::{self, LogReader};
 use super::record::{LinkRecord, QueuedAs, REFETCH_NOTE, ROUND_NOTE, Record};
 use argiope_core::StoreError;
+use argiope_core::crawl::record::LazyRecord;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
@@ -145,10 +146,10 @@ impl Builder {
             Record::Note { lane, .. } => push(IndexKey::Note(lane.0)),
             Record::Line { line } => {
                 self.is_in_round = false;
-                if line.starts_with(br#"{"v":1,"type":"run""#) {
-                    self.pairs.push((IndexKey::Run.hash(), position));
-                } else if let Some(url) = url_of(line) {
-                    self.pairs.push((IndexKey::Line(url).hash(), position));
+                if let Some(record) = LazyRecord::read(line) {
+                    let url = record.url();
+                    let key = if record.r#type() == "run" { IndexKey::Run } else { IndexKey::Line(&url) };
+                    self.pairs.push((key.hash(), position));
                 }
             }
             Record::Edges { .. } => push(IndexKey::Chunk),
@@ -164,16 +165,6 @@ impl Builder {
         self.pairs.sort_unstable();
         self.pairs
     }
-}
-
-/// Finds the URL of a record without parsing its JSON. This works because normalized URLs have no characters that JSON
-/// escapes.
-pub(super) fn url_of(line: &[u8]) -> Option<&str> {
-    const NAME: &[u8] = b"\"url\":\"";
-    let start = line.windows(NAME.len()).position(|window| window == NAME)? + NAME.len();
-    let rest = line.get(start..)?;
-    let end = rest.iter().position(|byte| *byte == b'"')?;
-    std::str::from_utf8(rest.get(..end)?).ok()
 }
 
 /// The index of one log file.

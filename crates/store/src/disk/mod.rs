@@ -60,7 +60,7 @@ pub use compaction::Compaction;
 pub use crawl_file::{CrawlFile, CrawlSettings, SettingChange};
 pub use directory::{
     OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, is_inside, open, open_in, open_within, remove,
-    start_over, start_over_in, truncate_output,
+    settings_of, start_over, start_over_in, truncate_output,
 };
 pub use fault::failed;
 pub use fault::is_full;

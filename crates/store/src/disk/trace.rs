@@ -11,6 +11,7 @@ use super::log::LogReader;
 use super::os_files::OsFiles;
 use super::record::{DEFERRED, LinkRecord, Record};
 use crate::link_codec::{BareLink, after_host, after_scheme};
+use argiope_core::crawl::record::LazyRecord;
 use argiope_core::{LinkKind, StoreError, UrlRef};
 use std::path::Path;
 use std::sync::Arc;
@@ -127,7 +128,9 @@ impl UrlTracer {
         // Records that have an entry of their own, such as that of a robots.txt.
         for position in self.index.values(&*self.files, IndexKey::Line(url))? {
             let line = self.log.read(position, |entry| match entry {
-                Record::Line { line } if index::url_of(line) == Some(url) => Some(line.to_vec()),
+                Record::Line { line } if LazyRecord::read(line).is_some_and(|record| record.url() == url) => {
+                    Some(line.to_vec())
+                }
                 _ => None,
             })?;
             records.extend(line.map(|line| (position, line)));

@@ -17,7 +17,7 @@ use clap::Args;
 
 use super::FleetCommandError;
 use crate::flags::config_file::UsageError;
-use crate::records::{ReadError, StoredRecord};
+use crate::records::{self, ReadError};
 use crate::results::{self, CrawlStart};
 use crate::wording;
 
@@ -172,7 +172,7 @@ fn add_record(
     kind: LinkKind,
     max_redirects: u8,
 ) -> Result<Vec<String>, StoreError> {
-    let record = StoredRecord::read(line)?;
+    let record = records::read(line)?;
     let archived = record.warc.as_ref();
     // The body may be in another file, if an earlier page had the same one.
     let body_file = archived.and_then(|archived| archived.payload.as_ref()).map(|payload| payload.file.clone());
@@ -187,7 +187,7 @@ fn add_record(
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
     // The record does not contain how many redirects the link may still follow, and a settled link does not need it.
     let link =
-        Link { url, via, depth: record.depth, redirects: max_redirects, tries: record.tries, kind, request: None };
+        Link { url, via, depth: record.depth(), redirects: max_redirects, tries: record.tries(), kind, request: None };
     let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
     };

@@ -423,6 +423,7 @@ impl Receiver for Exchange {
                     agent: Arc::clone(&self.rules.agent_token),
                     assets: self.rules.assets,
                     anchors: self.rules.with_anchors || self.rules.link_filter.is_some(),
+                    digest: self.rules.digest,
                 };
                 let content_type = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, content_type, limits)))

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, RuleValues, Rules, Sitemaps};
 use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
-use crate::base::value::{EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
+use crate::base::value::{DigestAlgorithm, EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
 use crate::crawl::marks::Marks;
 use crate::crawl::settings::Settings as _;
 use crate::http::conn::{Limits, SlowResponseQuota};
@@ -154,6 +154,7 @@ impl Config {
             request_hook: program.request_hook,
             response_hook: program.response_hook,
             bodies: BodyRules { delivered: program.delivered_bodies, reader: environment.reader },
+            digest: self.digest.unwrap_or(if self.warc { DigestAlgorithm::Sha256 } else { DigestAlgorithm::Xxh3 }),
             archive: self.warc,
             archive_compression: self.warc_compression,
             archive_size: MAX_ARCHIVE_FILE,

@@ -34,8 +34,8 @@ use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
 
 pub use crate::base::value::{
-    AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, EngineName, HeaderLine, HttpVersion, Login,
-    Pace, Rate, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, DigestAlgorithm, EngineName, HeaderLine,
+    HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 pub use crate::crawl::settings::Config;
 #[cfg(test)]
@@ -168,6 +168,8 @@ pub struct RuleValues {
     pub keep_wire: bool,
     /// Which bodies are held, and which reader they are passed to.
     pub bodies: BodyRules,
+    /// How bodies are digested. A crawl with a directory uses the algorithm of the directory.
+    pub digest: DigestAlgorithm,
     /// Whether responses are archived.
     pub archive: bool,
     /// How archives are compressed.
@@ -344,6 +346,13 @@ impl Rules {
         let mut entries = self.resolve.iter().filter(|entry| entry.port == port);
         let found = entries.find(|entry| entry.host.trim_end_matches('.').eq_ignore_ascii_case(host));
         found.map(|entry| &*entry.addresses)
+    }
+
+    /// These rules with the digest of a crawl directory.
+    #[must_use]
+    pub fn with_digest(mut self, digest: DigestAlgorithm) -> Self {
+        self.0.digest = digest;
+        self
     }
 
     /// These rules with the fingerprint key of a crawl directory or fleet, which is known only once that is open. The

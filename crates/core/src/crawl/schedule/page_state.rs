@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::digest::BodyDigest;
 use crate::base::outcome::Outcome;
+use crate::crawl::record::CrawlRecord;
 
 /// How a URL compares with the previous round, or with the earlier crawl in `argiope diff`. Every URL has exactly one of
 /// these.
@@ -51,13 +53,24 @@ pub struct PageState<'a> {
     pub status: Option<u16>,
     /// Whether the record has an error.
     pub has_error: bool,
-    /// The SHA-256 of the body.
-    pub digest: Option<[u8; 32]>,
+    /// The digest of the body.
+    pub digest: Option<BodyDigest>,
     /// The target of a redirect.
     pub redirect: Option<&'a str>,
 }
 
-impl PageState<'_> {
+impl<'a> PageState<'a> {
+    /// The state that a record describes; `None` if the record has no outcome.
+    pub fn of(record: &'a CrawlRecord<'_>) -> Option<Self> {
+        Some(Self {
+            outcome: record.outcome?,
+            status: record.status,
+            has_error: record.error.is_some(),
+            digest: record.digest,
+            redirect: record.redirect.as_deref(),
+        })
+    }
+
     /// Whether links to the URL are broken.
     pub fn is_broken(&self) -> bool {
         match self.outcome {
@@ -158,19 +171,6 @@ impl Changes {
     }
 }
 
-/// The bytes of a recorded digest: `sha256:` and 64 hexadecimal digits.
-pub fn digest_bytes(text: &str) -> Option<[u8; 32]> {
-    let digits = text.strip_prefix("sha256:")?;
-    let mut digest = [0; 32];
-    if digits.len() != 64 || !digits.is_ascii() {
-        return None;
-    }
-    for (index, byte) in digest.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(digest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn page(digest: u8) -> PageState<'static> {
-        PageState { digest: Some([digest; 32]), ..state(Outcome::Ok, 200) }
+        PageState { digest: Some(BodyDigest::Xxh3([digest; 16])), ..state(Outcome::Ok, 200) }
     }
 
     #[test]
@@ -211,14 +211,6 @@ mod tests {
         ] {
             let compared = Comparison::of(before.as_ref(), after.as_ref());
             assert_eq!(compared, Comparison { change, note }, "{before:?} {after:?}");
-        }
-    }
-
-    #[test]
-    fn only_valid_digests_are_parsed() {
-        assert_eq!(digest_bytes(&format!("sha256:{}", "0f".repeat(32))), Some([15; 32]));
-        for bad in ["", "sha256:", "sha256:0f", "md5:0f", &format!("sha256:{}", "é".repeat(32)), &"0f".repeat(32)] {
-            assert_eq!(digest_bytes(bad), None, "{bad}");
         }
     }
 }

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use super::{CHECK, CRAWL, DEMO, FETCH, ROBOTS, agreed, local, secret, shared};
 use crate::base::value::{
-    AssetsScope, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy, ScopeKind,
-    Size, Span, TrapPolicy, WarcCompression, With, bare_number, optional_bare_number,
+    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve,
+    RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With, bare_number, optional_bare_number,
 };
 
 crate::settings! {
@@ -232,6 +232,11 @@ crate::settings! {
             ///
             /// zstd writes *.warc.zst, which is smaller but which fewer programs read.
             warc_compression: WarcCompression = WarcCompression::Gzip => shared("FORMAT").unused(DEMO).needs("warc");
+            /// Digest of bodies in records
+            ///
+            /// xxh3 is faster. A crawl directory keeps its digest.
+            digest: Option<DigestAlgorithm> = None => shared("NAME").unused(DEMO)
+                .default_is("sha256 with --warc, otherwise xxh3");
             /// Memory limit
             max_memory: Option<Size> = None => local("SIZE").also(CHECK)
                 .default_is("a quarter of the machine's memory, or of the cgroup's limit if lower");

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::base::value::{
-    AssetsScope, Credentials, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy, ScopeKind,
-    Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve,
+    RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 
 /// The form of a value, in files and on the command line.
@@ -189,6 +189,7 @@ setting_values! {
     Credentials: SettingForm::Text, parse_text;
     Resolve: SettingForm::Text, parse_text;
     AssetsScope: SettingForm::Words(AssetsScope::WORDS), parse_text;
+    DigestAlgorithm: SettingForm::Words(DigestAlgorithm::WORDS), parse_text;
     EngineName: SettingForm::Words(EngineName::WORDS), parse_text;
     HttpVersion: SettingForm::Words(HttpVersion::WORDS), parse_text;
     Pace: SettingForm::Words(Pace::WORDS), parse_text;

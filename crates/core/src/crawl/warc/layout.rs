@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use crate::base::budget::BudgetCharge;
+use crate::base::digest::BodyDigest;
 use crate::crawl::rules::{RobotsPolicy, Rules, WarcCompression};
 use crate::crawl::warc::{WarcLocation, WarcPayload};
 
@@ -209,6 +210,10 @@ struct Payloads {
 impl Payloads {
     /// The archived response with the payload of this exchange.
     fn original(&self, exchange: &WarcExchange) -> Option<&Original> {
+        // Other digests can be forged, and so can SHA-1.
+        if !matches!(exchange.payload.digest, Some(BodyDigest::Sha256(_))) {
+            return None;
+        }
         let sum = &exchange.payload.sum;
         let (payload, original) = self.recent.get(sum).or_else(|| self.older.get(sum))?;
         (*payload == exchange.payload).then_some(original)

@@ -23,6 +23,7 @@ mod record;
 use std::net::IpAddr;
 
 use crate::base::budget::BudgetCharge;
+use crate::base::digest::BodyDigest;
 use crate::base::outcome::{ErrorKind, Truncated};
 use crate::base::url::UrlRef;
 use crate::base::value::WarcCompression;
@@ -51,7 +52,7 @@ pub struct WarcSource<'a> {
     /// Why the response is incomplete, as a WARC-Truncated value.
     pub truncated: Option<&'static str>,
     /// The digest of the decoded body, if known.
-    pub digest: Option<[u8; 32]>,
+    pub digest: Option<BodyDigest>,
     /// The random key of the crawl, so that the ids of records of different crawls differ.
     pub key: u64,
     /// Whether the exchange used HTTP/2. Request and response are in the syntax of HTTP/1.1 even then.
@@ -91,7 +92,7 @@ struct Payload {
     /// Of the body as transferred.
     sum: Sha1Sum,
     /// SHA-256 of the decoded body, if known.
-    digest: Option<[u8; 32]>,
+    digest: Option<BodyDigest>,
     /// Whether it is complete, not empty, and the response to a plain GET. Only then may revisit records refer to it.
     is_referable: bool,
 }

@@ -2,6 +2,7 @@ use std::io::Read as _;
 
 use super::*;
 use crate::base::budget::Budget;
+use crate::base::digest::BodyDigest;
 use crate::base::url::Url;
 use crate::crawl::rules::{Config, Rules, WarcCompression};
 
@@ -92,7 +93,7 @@ fn exchange_for(
         payload,
         truncated,
         // In place of a SHA-256, which no test compares with the payload.
-        digest: Some([payload.len() as u8; 32]),
+        digest: Some(BodyDigest::Sha256([payload.len() as u8; 32])),
         key: rules.fingerprint_key,
         is_http2: false,
         compression: rules.archive_compression,
@@ -276,7 +277,7 @@ fn bodies_with_equal_sha1_and_different_sha256_are_not_merged() {
     let mut layout = ArchiveLayout::new(&rules);
     layout.place(exchange(&rules, "/1", b"same", None), None);
     let mut other = exchange(&rules, "/2", b"same", None);
-    other.payload.digest = Some([9; 32]);
+    other.payload.digest = Some(BodyDigest::Sha256([9; 32]));
     let (_, chunk) = layout.place(other, None);
     assert_eq!(read_all(&chunk.bytes)[1].kind(), "response");
 }

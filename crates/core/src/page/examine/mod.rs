@@ -30,7 +30,6 @@
 //! - XML namespaces are recognised by their usual prefixes.
 
 use encoding_rs::{Decoder, Encoding, UTF_8};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 mod anchor_texts;
@@ -71,8 +70,10 @@ pub use headers::{MediaType, link_header, refresh_header};
 pub use links::{has_word, kind_of_rel, srcset_candidates};
 pub use resolve::BaseUrl;
 
+use crate::base::digest::{BodyDigest, BodyHasher};
 use crate::base::link_list::LinkList;
 use crate::base::url::Url;
+use crate::base::value::DigestAlgorithm;
 use crate::page::likeness::Likeness;
 use charset::Utf8Check;
 use findings::LinkResolution;
@@ -101,6 +102,8 @@ pub struct ExamineLimits {
     pub assets: bool,
     /// Whether to keep the texts of links.
     pub anchors: bool,
+    /// How the body is digested.
+    pub digest: DigestAlgorithm,
 }
 
 /// The result of an examination.
@@ -121,8 +124,8 @@ pub struct Findings {
     pub hreflang: Vec<(Box<str>, Url)>,
     /// Facts for the record; for HTML and XHTML only.
     pub facts: Option<Box<PageFacts>>,
-    /// SHA-256 of all bytes.
-    pub digest: [u8; 32],
+    /// The digest of all bytes.
+    pub digest: BodyDigest,
     /// For HTML with enough text: the fingerprint for near-duplicate detection.
     pub likeness: Option<Likeness>,
     /// Length of the body.
@@ -144,7 +147,7 @@ pub struct Examiner {
     page: Url,
     /// The media type that the `Content-Type` header declares.
     declared: Option<MediaType>,
-    digest: Sha256,
+    digest: BodyHasher,
     bytes: u64,
     limits: ExamineLimits,
     stage: Stage,
@@ -182,7 +185,7 @@ impl Examiner {
         Self {
             page: page.clone(),
             declared: content_type.and_then(MediaType::parse),
-            digest: Sha256::new(),
+            digest: BodyHasher::new(limits.digest),
             bytes: 0,
             limits,
             stage: Stage::Opening(Vec::new()),
@@ -252,7 +255,7 @@ impl Examiner {
             canonical: None,
             hreflang: Vec::new(),
             facts: None,
-            digest: self.digest.finalize().into(),
+            digest: self.digest.finish(),
             likeness: None,
             bytes: self.bytes,
             capped: false,

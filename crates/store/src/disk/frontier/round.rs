@@ -11,37 +11,16 @@
 use super::DiskFrontier;
 use crate::disk::record::{LinkRecord, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
 use argiope_core::base::link::link_fingerprint;
-use argiope_core::{Failure, Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
+use argiope_core::crawl::record::LazyRecord;
+use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-
-/// The beginning of the record of a link that left the queue without having been fetched.
-const SKIP: &[u8] = br#"{"v":1,"type":"skip""#;
-
-/// The beginning of the record of a page.
-const PAGE: &[u8] = br#"{"v":1,"type":"page""#;
 
 /// The size in the log at which a portion of a round's links ends.
 const REQUEUE_PORTION: u64 = 1 << 20;
 /// The content of [`REQUEUE_NOTE`] when all links of the round are queued.
 const ALL_QUEUED: u64 = u64::MAX;
-
-/// The fields of a record that say why its link failed.
-#[derive(serde::Deserialize)]
-struct FailureRecord {
-    #[serde(default)]
-    tries: u32,
-    error: Option<Failure>,
-    #[serde(default)]
-    ms: RecordedTimes,
-}
-
-/// The times of a record.
-#[derive(Default, serde::Deserialize)]
-struct RecordedTimes {
-    total: Option<u64>,
-}
 
 /// Failed links of hosts that stopped responding.
 #[derive(Debug, Default)]
@@ -63,9 +42,14 @@ impl UnreachedLinks {
     }
 }
 
-/// Whether a record contains this text.
-fn contains(record: &[u8], text: &[u8]) -> bool {
-    record.windows(text.len()).any(|window| window == text)
+/// Whether the record of a settled link is that of a page.
+fn is_page(line: &[u8]) -> bool {
+    LazyRecord::read(line).is_some_and(|record| record.is_page())
+}
+
+/// Whether the record of a settled link is that of a link which left the queue without having been fetched.
+fn is_skip(line: &[u8]) -> bool {
+    LazyRecord::read(line).is_some_and(|record| record.is_skip())
 }
 
 /// A settled link: its lane, and the position of its log entry.
@@ -192,13 +176,14 @@ impl DiskFrontier {
         self.journal.walk(|_, record| {
             // Roots and the targets of their redirects have the depth 0.
             if let Record::FinalOutcome { lane, link, outcome, line, .. } = record
-                && contains(line, b"\"depth\":0,")
+                && let Some(line) = LazyRecord::read(line)
+                && line.depth() == Some(0)
             {
                 let result = match outcome {
-                    Outcome::Ok | Outcome::NotModified if line.starts_with(PAGE) => RootResult::Page,
+                    Outcome::Ok | Outcome::NotModified if line.is_page() => RootResult::Page,
                     Outcome::Ok | Outcome::NotModified => RootResult::Other,
                     // A redirect has an error if it cannot be followed.
-                    Outcome::Redirect if !contains(line, b"\"error\":{") => RootResult::Other,
+                    Outcome::Redirect if !line.has_error() => RootResult::Other,
                     _ => RootResult::Failure,
                 };
                 final_outcomes.push((SettledLink { lane, position: link }, result));
@@ -262,7 +247,7 @@ impl DiskFrontier {
     fn walk_pages(&mut self, mut visit: impl FnMut(SettledLink)) -> Result<(), StoreError> {
         self.journal.walk(|_, record| {
             if let Record::FinalOutcome { lane, link, line, .. } = record
-                && line.starts_with(PAGE)
+                && is_page(line)
             {
                 visit(SettledLink { lane, position: link });
             }
@@ -280,21 +265,22 @@ impl DiskFrontier {
             let Record::FinalOutcome { lane, link, outcome, line, .. } = record else { return Ok(()) };
             match outcome {
                 Outcome::Ok | Outcome::Redirect | Outcome::NotModified | Outcome::HttpError
-                    if line.starts_with(PAGE) =>
+                    if !responding.contains(&lane) && is_page(line) =>
                 {
                     responding.insert(lane);
                 }
                 Outcome::Failed | Outcome::Robots if position >= start => {
-                    let Ok(record) = serde_json::from_slice::<FailureRecord>(line) else { return Ok(()) };
-                    let Some(error) = record.error else { return Ok(()) };
+                    let Some(record) = LazyRecord::read(line) else { return Ok(()) };
+                    let Some(error) = record.error() else { return Ok(()) };
                     if error.concerns_host() {
                         unreachable.insert(lane);
                     }
                     // As `Visit::is_fetched_page`: the host was contacted for this link, now or before it stopped
                     // responding. A link whose host name does not exist has no total time. One exception: a link that
                     // was contacted, and whose last attempt then failed before a connection, is not recognised.
-                    let is_fetched = record.ms.total.is_some() || (error.is_given_up() && record.tries > 0);
-                    if is_fetched && line.starts_with(PAGE) {
+                    let is_fetched = record.ms().is_some_and(|ms| ms.total.is_some())
+                        || (error.is_given_up() && record.tries().is_some_and(|tries| tries > 0));
+                    if is_fetched && record.is_page() {
                         fetched_failures.insert(link);
                     }
                     failed.push((link, lane));
@@ -306,7 +292,7 @@ impl DiskFrontier {
         failed.retain(|(_, lane)| unreachable.contains(lane) && responding.contains(lane));
         let is_failed = |outcome, line: &[u8]| match outcome {
             Outcome::Failed => true,
-            Outcome::Robots => contains(line, br#""error":{"#),
+            Outcome::Robots => LazyRecord::read(line).is_some_and(|record| record.has_error()),
             _ => false,
         };
         let mut links: Vec<(LaneId, u64)> = self.filter_by_last_outcome(failed, is_failed)?.into_values().collect();
@@ -377,14 +363,14 @@ impl DiskFrontier {
         let mut skipped = Vec::new();
         self.journal.walk(|_, record| {
             if let Record::FinalOutcome { lane, link, line, .. } = record
-                && line.starts_with(SKIP)
+                && is_skip(line)
             {
                 skipped.push((link, lane));
             }
             Ok(())
         })?;
         let mut links = Vec::new();
-        for (lane, position) in self.filter_by_last_outcome(skipped, |_, line| line.starts_with(SKIP))?.into_values() {
+        for (lane, position) in self.filter_by_last_outcome(skipped, |_, line| is_skip(line))?.into_values() {
             let link = self.read_link(Some(lane), position)?;
             if qualifies(&link) {
                 links.push((lane, link));

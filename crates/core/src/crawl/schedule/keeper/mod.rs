@@ -45,8 +45,7 @@ use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::base::time::Time;
 use crate::base::time::WallClock;
 use crate::base::url::Url;
-use crate::crawl::record;
-use crate::crawl::record::carried;
+use crate::crawl::record::CrawlRecord;
 use crate::crawl::rules::{RobotsPolicy, Root, Rules, Sitemaps};
 use crate::crawl::schedule::carryover::Progress;
 use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, FrontierNews, StoreError};
@@ -687,18 +686,19 @@ impl<F: Frontier> Keeper<F> {
             .as_mut()
             .zip(exchange)
             .map(|(layout, exchange)| {
-                layout.place(*exchange, previous_record.as_deref().and_then(carried::archived_body))
+                layout.place(*exchange, previous_record.as_ref().and_then(CrawlRecord::archived_body))
             })
             .unzip();
         if let (Some(place), Some(chunk)) = (&place, &mut archive) {
             self.frontier.keep_archive(place, chunk);
         }
         let mut line = Vec::with_capacity(512);
-        record::encode(&visit, self.clock, self.rules.fingerprint_key, place.as_ref(), &mut line);
+        let mut record = CrawlRecord::of(&visit, self.clock, self.rules.fingerprint_key, place.as_ref());
         // The record of a 304 response repeats the facts about the page.
         if let Some(previous_record) = previous_record {
-            carried::add_missing_fields(&mut line, &previous_record);
+            record.add_missing(previous_record);
         }
+        record.encode(&mut line);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
             let record = line.strip_suffix(b"\n").unwrap_or(&line);
             let final_outcome = FinalOutcome {
@@ -710,7 +710,7 @@ impl<F: Frontier> Keeper<F> {
             self.frontier.settle(&visit.link, final_outcome)?;
         }
         for (url, reason) in visit.findings.skipped.iter().filter(|_| self.rules.log_skips) {
-            record::encode_skip(url, reason, visit.link.url.as_str(), &mut line);
+            CrawlRecord::of_skip(url, reason, visit.link.url.as_str()).encode(&mut line);
         }
         // The user of the library may add links in response to the page.
         self.is_open |= self.reopens_after_pages && visit.is_page();

@@ -10,7 +10,7 @@ use crate::base::link::{Link, LinkKind};
 use crate::base::outcome::Outcome;
 use crate::base::time::Time;
 use crate::crawl::control::{Control, ControlVerdict};
-use crate::crawl::record;
+use crate::crawl::record::CrawlRecord;
 use crate::crawl::schedule::carryover::Steering;
 use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, StoreError};
 use crate::crawl::schedule::keeper::End;
@@ -204,7 +204,7 @@ impl<F: Frontier> Keeper<F> {
     fn skip(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
         let mut line = Vec::new();
         let via = link.via.as_ref().map_or("", |via| via.as_str());
-        record::encode_skip(link.url.as_str(), rule, via, &mut line);
+        CrawlRecord::of_skip(link.url.as_str(), rule, via).encode(&mut line);
         let record = line.strip_suffix(b"\n").unwrap_or(&line);
         self.frontier
             .settle(link, FinalOutcome { outcome: Outcome::Refused, status: None, record, is_fetched_page: false })
