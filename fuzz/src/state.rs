@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use argiope_core::crawl::schedule::frontier::{History as _, Settlement, put_all};
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, StoreError, Url};
 use argiope_store::disk::{CrawlSettings, File, Files, history_in, open_in};
 
@@ -130,7 +131,7 @@ fn intact_directory() -> &'static (MemoryFiles, BTreeSet<String>) {
                     request: None,
                 });
             }
-            let lanes = opened.frontier.put(links).expect("it puts").lanes;
+            let lanes = put_all(&mut opened.frontier, &links).expect("it puts").lanes;
             for link in opened.frontier.take(lanes[0], 4).expect("it takes") {
                 let final_outcome = FinalOutcome {
                     outcome: Outcome::Ok,
@@ -138,7 +139,7 @@ fn intact_directory() -> &'static (MemoryFiles, BTreeSet<String>) {
                     record: b"{\"type\":\"page\"}",
                     is_fetched_page: true,
                 };
-                opened.frontier.settle(&link, final_outcome).expect("it settles");
+                opened.frontier.settle(&mut [Settlement::of(&link, final_outcome)]).expect("it settles");
             }
             opened.frontier.keep_note(Some(lanes[0]), b"{\"rest\":1}").expect("it keeps");
             let outputs: &[(&str, u64)] = &[("pages.jsonl", 64 * (round + 1))];

@@ -4,6 +4,9 @@
 
 use argiope_core::{LinkKind, LinkRef, Url, UrlRef};
 
+/// How many URLs are put together.
+pub const BATCH: usize = 64;
+
 /// Generates URLs on a few large and many small hosts. Each URL is offered several times.
 pub struct AddressGenerator {
     distinct: u64,
@@ -20,24 +23,36 @@ impl AddressGenerator {
         Self { distinct, hosts: (distinct / 10).max(1), times, via }
     }
 
-    /// Calls `offer` with every URL in order. After each new URL, random earlier ones are offered again.
-    pub fn each<E>(&self, mut offer: impl FnMut(LinkRef<'_>) -> Result<(), E>) -> Result<(), E> {
-        let mut text = String::with_capacity(96);
-        for number in 0..self.distinct {
-            for repetition in 0..self.times {
-                let page = match repetition {
-                    0 => number,
-                    _ => below(mix(number * self.times + repetition), number + 1),
-                };
-                self.write(page, &mut text);
-                let url = UrlRef::from_normal(&text).expect("a URL");
-                let depth = 1 + (page * 4 / self.distinct.max(1)) as u32;
-                let kind = LinkKind::Anchor;
-                let via = Some(&self.via);
-                offer(LinkRef { url, via, depth, redirects: 10, tries: 0, kind, request: None, hash: None })?;
+    /// Calls `each` with every URL in order. After each new URL, random earlier ones are offered again.
+    pub fn each<E>(&self, mut each: impl FnMut(LinkRef<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.batches(|links| links.iter().try_for_each(|link| each(*link)))
+    }
+
+    /// Calls `put` with all URLs in order, in batches as a crawl makes them.
+    pub fn batches<E>(&self, mut put: impl FnMut(&[LinkRef<'_>]) -> Result<(), E>) -> Result<(), E> {
+        let mut texts = vec![String::with_capacity(96); BATCH];
+        let mut pages = (0..self.distinct).flat_map(|number| {
+            (0..self.times).map(move |repetition| match repetition {
+                0 => number,
+                _ => below(mix(number * self.times + repetition), number + 1),
+            })
+        });
+        loop {
+            let batch: Vec<u64> = pages.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(());
             }
+            batch.iter().zip(&mut texts).for_each(|(page, text)| self.write(*page, text));
+            let links: Vec<LinkRef<'_>> = batch.iter().zip(&texts).map(|(page, text)| self.link(*page, text)).collect();
+            put(&links)?;
         }
-        Ok(())
+    }
+
+    fn link<'a>(&'a self, page: u64, text: &'a str) -> LinkRef<'a> {
+        let url = UrlRef::from_normal(text).expect("a URL");
+        let depth = 1 + (page * 4 / self.distinct.max(1)) as u32;
+        let via = Some(&self.via);
+        LinkRef { url, via, depth, redirects: 10, tries: 0, kind: LinkKind::Anchor, request: None, hash: None }
     }
 
     /// Writes the URL with this number.

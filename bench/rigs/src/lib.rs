@@ -6,6 +6,6 @@ pub mod kernel;
 mod tags;
 mod writer;
 
-pub use addresses::AddressGenerator;
+pub use addresses::{AddressGenerator, BATCH};
 pub use tags::TagCounter;
 pub use writer::CommitWriter;

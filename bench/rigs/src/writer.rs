@@ -2,6 +2,7 @@
 
 use crate::kernel;
 use argiope_core::StoreError;
+use argiope_store::Commits as _;
 use argiope_store::disk::{CommitBatch, DiskFrontier, LogWriter};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

@@ -16,12 +16,11 @@ use argiope_core::{Link, Url};
 use argiope_runtime::fetchers::Fetchers;
 use tokio::sync::oneshot;
 
-use crate::custom_frontier::CustomFrontier;
 use crate::hooks::{Filter, Hooks, LinkingPage, OnRequest, OnResponse};
 use crate::library_messages::in_library_words;
 use crate::settings;
 use crate::sink::{self, CLOSURE_INTERVAL, ClosureSink, Sink, SinkError};
-use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Summary};
+use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Store, Summary};
 
 /// The settings of a crawl. Created by [`Crawl::builder`].
 ///
@@ -516,23 +515,23 @@ impl CrawlBuilder {
         sink::run_with_interval(self.open()?, &mut ClosureSink(each), CLOSURE_INTERVAL)
     }
 
-    /// As [`CrawlBuilder::run`], with a frontier of your own, which stores all known and queued URLs. Unstable: the
-    /// trait [`Frontier`](crate::Frontier) may change in any release.
+    /// As [`CrawlBuilder::run`], with a store of your own, which has all known and queued URLs. Unstable: the traits of a
+    /// [`Store`] may change in any release.
     ///
     /// # Errors
     ///
-    /// As [`CrawlBuilder::run`]; a directory cannot be combined with a custom frontier.
-    pub fn run_with_frontier<F>(self, frontier: F, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error>
+    /// As [`CrawlBuilder::run`]; a directory cannot be combined with a store of your own.
+    pub fn run_with_store<S>(self, store: S, sink: &mut (impl Sink + ?Sized)) -> Result<Summary, Error>
     where
-        F: argiope_core::Frontier + Send + 'static,
+        S: Store + Send + 'static,
     {
         if let Some(directory) = &self.config.out {
-            let why = "a frontier of your own stores the crawl; leave the directory out";
+            let why = "a store of your own has the crawl; leave the directory out";
             return Err(settings::no_effect("directory", directory.display(), why));
         }
         let fetchers = self.fetchers()?;
         let (_, rules) = self.prepare().map_err(in_library_words)?;
-        sink::run(Crawl::open_on(rules, fetchers, CustomFrontier(frontier))?, sink)
+        sink::run(Crawl::open_on(rules, fetchers, store)?, sink)
     }
 }
 

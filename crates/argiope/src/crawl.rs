@@ -27,8 +27,8 @@ use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{
     Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, Summary, VisitConsumer, wall_clock,
 };
-use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
-use argiope_runtime::{Error, run_lines};
+use argiope_runtime::writer_thread::OutputTarget;
+use argiope_runtime::{Error, Store, run_lines};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ack::{Ack, Deliveries, add_number};
@@ -125,10 +125,10 @@ impl Crawl {
         Self::open_with(rules, |rules, consumer| begin(config, rules, fetchers, consumer))
     }
 
-    /// Starts a crawl with a custom frontier.
+    /// Starts a crawl with a store of the user.
     pub(crate) fn open_on<F>(rules: Rules, fetchers: Fetchers, frontier: F) -> Result<Self, Error>
     where
-        F: CommitFrontier + Send + 'static,
+        F: Store + Send + 'static,
     {
         let target = OutputTarget::default();
         let begin = |rules, consumer| begin_on(fetchers, rules, Clock::start(), frontier, target, consumer);
@@ -291,7 +291,7 @@ impl Crawl {
         self.deliveries.clear();
     }
 
-    /// Like [`Crawl::close`], on this thread. A panic of a custom frontier continues in the caller.
+    /// Like [`Crawl::close`], on this thread. A panic of a user's store continues in the caller.
     pub(crate) fn close_blocking(mut self) -> Result<Summary, Error> {
         let keeper = self.detach()?;
         match catch_unwind(AssertUnwindSafe(|| keeper.join())) {
@@ -512,7 +512,7 @@ fn begin(config: &Config, rules: Rules, fetchers: Fetchers, consumer: PageSender
 }
 
 /// Starts a crawl with this frontier.
-fn begin_on<F: CommitFrontier + Send + 'static>(
+fn begin_on<F: Store + Send + 'static>(
     fetchers: Fetchers,
     rules: Rules,
     clock: Clock,

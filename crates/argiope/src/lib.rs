@@ -25,7 +25,7 @@
 //! | write without async | [`CrawlBuilder::start_blocking`] |
 //! | process pages in batches or in parallel, and lose none | [`Crawl::next_batch`], [`Crawl::next_acked`], [`Ack`] |
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
-//! | store URLs yourself | [`Frontier`] and [`CrawlBuilder::run_with_frontier`] |
+//! | store URLs yourself | [`Store`] and [`CrawlBuilder::run_with_store`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
 //! | test without a network | [`CrawlBuilder::with_transport`] |
 
@@ -36,7 +36,6 @@ mod block_on;
 mod blocking;
 mod builder;
 mod crawl;
-mod custom_frontier;
 mod feed;
 mod form;
 mod handle;
@@ -63,9 +62,9 @@ pub use argiope_core::page::reader::DeliveredBodies;
 pub use argiope_core::{
     BadUrl, ErrorKind, FailedPart, Failure, Frontier, Link, LinkKind, Outcome, TlsFault, Truncated, Url,
 };
-pub use argiope_runtime::Error;
 pub use argiope_runtime::keeper_thread::MemoryFrontier;
 pub use argiope_runtime::keeper_thread::Summary;
+pub use argiope_runtime::{Error, Store};
 pub use blocking::Pages;
 pub use builder::{CrawlBuilder, Seed};
 pub use crawl::{AckedPages, Crawl, Delivery};
@@ -85,18 +84,24 @@ pub mod config {
     };
 }
 
-/// The types in the methods of a [`Frontier`].
+/// The traits of a [`Store`], and the types in their methods. A store of your own implements [`Frontier`](store::Frontier);
+/// [`History`](store::History) and [`Commits`](store::Commits) have defaults for all methods.
 ///
-/// Unstable: the crawler uses this trait internally, for frontiers in memory, on disk and on many machines. It may
+/// Unstable: the crawler uses these traits internally, for stores in memory, on disk and on many machines. They may
 /// change in any release.
-pub mod frontier {
+pub mod store {
     pub use argiope_core::base::job::LaneId;
     pub use argiope_core::base::link::{ALREADY_SENT, LinkRef, UrlHash};
     pub use argiope_core::base::url::UrlRef;
     pub use argiope_core::crawl::schedule::frontier::{
-        Counts, FinalOutcome, FoundEdges, FrontierNews, FrontierWaker, Put, StoreError, StoreErrorKind,
+        Counts, CrawlEvent, FinalOutcome, FoundEdges, Frontier, FrontierNews, FrontierWaker, History, NewHosts, News,
+        Placement, QueuedLane, ReturnTo, SettledSubject, Settlement, Standing, StoreError, StoreErrorKind,
     };
+    pub use argiope_core::crawl::schedule::keeper::ArchiveChunk;
     pub use argiope_core::crawl::schedule::store_error::Remedy;
+    pub use argiope_core::crawl::warc::WarcLocation;
+    pub use argiope_core::{LinkList, Time};
+    pub use argiope_runtime::Commits;
 }
 
 /// Turns the examples of the README into doc tests.

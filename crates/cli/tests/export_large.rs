@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use argiope_core::crawl::schedule::frontier::FoundEdges;
+use argiope_core::crawl::schedule::frontier::{FoundEdges, Settlement, put_all};
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, LinkList, Outcome, Url};
+use argiope_store::Commits as _;
 use argiope_store::disk::{self, CrawlSettings};
 
 /// Pages in one frame of the log.
@@ -40,7 +41,7 @@ fn create_directory(path: &Path, pages: u32) {
             // Ten redirects are allowed.
             ..Link::root(url.clone(), 10)
         };
-        frontier.put(urls.iter().map(link).collect()).expect("put");
+        put_all(&mut frontier, &urls.iter().map(link).collect::<Vec<_>>()).expect("put");
         let lane = frontier.lane_of("large.example").expect("a lane");
         for link in frontier.take(lane, BATCH as usize).expect("taken") {
             let line = format!(
@@ -53,7 +54,7 @@ fn create_directory(path: &Path, pages: u32) {
                 record: line.as_bytes(),
                 is_fetched_page: true,
             };
-            frontier.settle(&link, final_outcome).expect("settled");
+            frontier.settle(&mut [Settlement::of(&link, final_outcome)]).expect("settled");
             // Every page links back to the root.
             let edges = FoundEdges { source: &link.url, is_sitemap: false, links: &link_to_root, cut: 0 };
             frontier.keep_edges(&edges).expect("kept");

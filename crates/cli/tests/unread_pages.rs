@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use argiope_core::crawl::schedule::frontier::FoundEdges;
+use argiope_core::crawl::schedule::frontier::{FoundEdges, Settlement, put_all};
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, LinkList, Outcome, Url};
+use argiope_store::Commits as _;
 use argiope_store::disk::{self, CrawlSettings, DiskFrontier, LogWriter};
 
 fn url(page: usize) -> Url {
@@ -35,7 +36,8 @@ fn settle(frontier: &mut DiskFrontier, title: &str) -> usize {
             link.url, link.depth
         );
         let (outcome, status, record) = (Outcome::Ok, Some(200), record.as_bytes());
-        frontier.settle(link, FinalOutcome { outcome, status, record, is_fetched_page: true }).expect("settled");
+        let final_outcome = FinalOutcome { outcome, status, record, is_fetched_page: true };
+        frontier.settle(&mut [Settlement::of(link, final_outcome)]).expect("settled");
     }
     links.len()
 }
@@ -61,7 +63,7 @@ fn a_page_that_was_fetched_again_counts_once() {
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         // A root may follow ten redirects.
         let link = |page: usize| Link { depth: u32::from(page > 0), ..Link::root(url(page), 10) };
-        frontier.put((0..6).map(link).collect()).expect("put");
+        put_all(&mut frontier, &(0..6).map(link).collect::<Vec<_>>()).expect("put");
         assert_eq!(settle(&mut frontier, "first"), 6);
         commit(&mut frontier, &mut writer);
     }
@@ -71,9 +73,9 @@ fn a_page_that_was_fetched_again_counts_once() {
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         assert_eq!(frontier.requeue_last_pages(&[0..count as u64]).expect("queued"), count as u64);
         assert_eq!(frontier.counts().known, 6);
-        assert!(!frontier.is_done());
+        assert!(!frontier.counts().is_done());
         assert_eq!(settle(&mut frontier, "again"), count);
-        assert!(frontier.is_done());
+        assert!(frontier.counts().is_done());
         commit(&mut frontier, &mut writer);
     }
     let records = argiope(&["export", "--format", "jsonl"], &directory);

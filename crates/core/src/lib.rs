@@ -19,7 +19,7 @@ pub use base::link_list::{FoundLink, LinkList};
 pub use base::outcome::{ErrorKind, FailedPart, Failure, Outcome, TlsFault, Truncated};
 pub use base::time::Time;
 pub use base::url::{BadUrl, Origin, Url, UrlRef};
-pub use crawl::schedule::frontier::{Counts, FinalOutcome, FoundEdges, Frontier, Put};
+pub use crawl::schedule::frontier::{Counts, FinalOutcome, FoundEdges, Frontier, History};
 pub use crawl::schedule::store_error::{Remedy, StoreError, StoreErrorKind};
 pub use http::race::{Race, RaceStep};
 pub use page::follow_list::FollowList;

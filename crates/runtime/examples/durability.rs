@@ -77,7 +77,7 @@ fn durable(config: &Config, folder: &Path) -> Result<u64, Fault> {
     crawl(config, frontier, target, Lines(None), rules)
 }
 
-fn crawl<F: argiope_runtime::writer_thread::CommitFrontier + Send + 'static>(
+fn crawl<F: argiope_store::Store + Send + 'static>(
     config: &Config,
     frontier: F,
     target: OutputTarget,

@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use argiope_core::crawl::rules::{Config, DigestAlgorithm, RobotsPolicy, Rules, Sitemaps};
 use argiope_core::crawl::schedule::carryover::{Progress, UnreadPages};
-use argiope_core::crawl::schedule::frontier::{Counts, Frontier, StoreError, StoreErrorKind};
+use argiope_core::crawl::schedule::frontier::{Counts, Frontier, History, StoreError, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::Changes;
 use argiope_core::crawl::schedule::store_error::Remedy;
+use argiope_store::Commits as _;
 use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, MarkFile, OutputHash, SettingChange};
 
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
@@ -129,7 +130,7 @@ impl Directory {
 
     /// Whether the directory holds an earlier crawl that has no work left.
     fn is_finished(&self) -> bool {
-        self.resumed && self.frontier.counts().known > 0 && self.frontier.is_done()
+        self.resumed && self.frontier.counts().known > 0 && self.frontier.counts().is_done()
     }
 
     /// Queues every URL of a finished crawl again, to find out what has changed; returns how many there are. Limits on

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use argiope_core::crawl::rules::{Config, ConfigError, EngineName, Environment, ProgramSettings, Rules};
 use argiope_engine::EngineKind;
 
+pub use argiope_store::{Commits, Store};
 pub use error::Error;
 pub use random::unpredictable;
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use argiope_core::base::link::LinkRef;
 use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::rules::{Config, Rules};
-use argiope_core::crawl::schedule::frontier::{Frontier as _, StoreError};
+use argiope_core::crawl::schedule::frontier::{StoreError, put_all};
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::page::sitemap::SitemapBounds;
 use argiope_core::{LinkKind, Url, UrlRef};
@@ -38,6 +38,7 @@ pub fn rejudge(
         let Some(depth) = depth else { return Ok(()) };
         let naming_hosts = sitemaps.get(&fingerprint(&source, rules)).cloned();
         let bounds = SitemapBounds { naming_hosts: naming_hosts.into_iter().collect(), ..SitemapBounds::default() };
+        let mut links = Vec::new();
         for edge in page.edges() {
             let is_followed = edge.kind.is_page() || (rules.assets && edge.kind == LinkKind::Asset);
             if !is_followed || (edge.nofollow && !rules.follow_nofollow) {
@@ -58,9 +59,9 @@ pub fn rejudge(
             let (via, kind) = (Some(&source), edge.kind);
             let redirects = rules.max_redirects;
             let link = LinkRef { url, via, depth, redirects, tries: 0, kind, request: None, hash: None };
-            // `offer` returns a lane if the URL was not known.
-            queued += u64::from(frontier.offer(link)?.is_some());
+            links.push(link.to_link());
         }
+        queued += put_all(frontier, &links)?.count() as u64;
         Ok::<(), StoreError>(())
     })?;
     Ok(queued)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use argiope_core::base::job::LaneId;
 use argiope_core::base::outcome::{ErrorKind, Outcome};
 use argiope_core::crawl::rules::Rules;
-use argiope_core::crawl::schedule::frontier::Frontier;
+use argiope_core::crawl::schedule::frontier::{Frontier, History};
 use argiope_core::crawl::schedule::keeper::Keeper;
 use argiope_core::crawl::schedule::lane::Lane;
 use argiope_core::crawl::schedule::workbench::Workbench;
@@ -102,7 +102,7 @@ impl CrawlTally {
 
 /// The state of the crawl, without memory and disk use. The caller measures these ([`measure`]), because that is too
 /// slow for the keeper.
-pub fn compute<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rules, now: Time) -> Status {
+pub fn compute<F: Frontier + History>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &Rules, now: Time) -> Status {
     let (pages_per_second, bytes_per_second) = tally.rates(now);
     let bench = keeper.bench();
     let mut busiest = Vec::new();
@@ -158,7 +158,7 @@ pub fn compute<F: Frontier>(keeper: &Keeper<F>, tally: &mut CrawlTally, rules: &
 }
 
 /// The state of the host with this name, if its lane is being worked on.
-pub fn host_named<F: Frontier>(keeper: &Keeper<F>, name: &str, now: Time) -> Option<HostStatus> {
+pub fn host_named<F: Frontier + History>(keeper: &Keeper<F>, name: &str, now: Time) -> Option<HostStatus> {
     let bench = keeper.bench();
     let (id, _) = bench.lanes().find(|(_, lane)| &*lane.name == name)?;
     host_status(bench, id, now)
@@ -219,7 +219,7 @@ fn keep_top<T: Ord + Copy>(top: &mut Vec<T>, max_len: usize, entry: T) {
 }
 
 /// The host that the crawl waits for, and why.
-fn waiting<F: Frontier>(keeper: &Keeper<F>, busiest: Option<&HostStatus>, now: Time) -> Option<HostWait> {
+fn waiting<F: Frontier + History>(keeper: &Keeper<F>, busiest: Option<&HostStatus>, now: Time) -> Option<HostWait> {
     if keeper.bench().is_paused() {
         return None;
     }

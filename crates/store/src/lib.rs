@@ -2,6 +2,7 @@
 
 mod bytequeue;
 mod chunked_vec;
+mod commits;
 pub mod disk;
 pub mod lanes;
 pub mod link_codec;
@@ -9,6 +10,7 @@ pub mod memory;
 pub mod seen;
 pub mod varint;
 
+pub use commits::{Commits, CommittedOutput, Store};
 pub use memory::MemoryFrontier;
 pub use seen::SeenSet;
 

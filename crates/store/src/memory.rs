@@ -5,14 +5,15 @@
 //! Invariant: a lane without queued links has no queue. A page (`via`) is stored as long as a queued link refers to it.
 
 use crate::bytequeue::ByteQueue;
+use crate::commits::Commits;
 use crate::lanes::LaneNames;
 use crate::link_codec::BareLink;
 use crate::seen::SeenSet;
 use crate::varint::{Bytes, write_varint};
-use argiope_core::base::link::link_fingerprint;
-use argiope_core::{
-    Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url, UrlRef,
+use argiope_core::crawl::schedule::frontier::{
+    NewHosts, Placement, QueuedLane, ReturnTo, SettledSubject, Settlement, Standing,
 };
+use argiope_core::{Counts, Frontier, History, LaneId, Link, LinkRef, StoreError, StoreErrorKind, Url};
 use std::collections::{HashSet, VecDeque};
 
 /// A frontier in memory.
@@ -59,19 +60,6 @@ impl MemoryFrontier {
         }
     }
 
-    /// Approximate memory use in bytes.
-    pub fn bytes(&self) -> usize {
-        let pages = (self.pages.entries.len() - self.pages.free.len()) * PAGE_BYTES;
-        // Add a quarter for the unused capacity of queue segments.
-        let links = self.queued_bytes / 4 * 5 + self.busy_lanes * QUEUE_BYTES;
-        self.seen.bytes() + self.host_bytes() + links + pages + self.leased.capacity() * LEASED_BYTES
-    }
-
-    /// The part of [`Self::bytes`] that grows with the number of hosts.
-    pub fn host_bytes(&self) -> usize {
-        self.names.bytes() + self.queues.capacity() * size_of::<Option<Box<Queue>>>()
-    }
-
     /// Queues a link.
     fn push(&mut self, lane: LaneId, link: LinkRef<'_>) {
         if self.queues.len() <= lane.index() {
@@ -94,24 +82,36 @@ impl MemoryFrontier {
 }
 
 impl Frontier for MemoryFrontier {
-    // anchor: frontier-offer
-    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        if !self.seen.insert(link.fingerprint(self.key)) {
-            return Ok(None);
+    // anchor: frontier-put
+    fn put(
+        &mut self,
+        links: &[LinkRef<'_>],
+        new_hosts: NewHosts,
+        admit: &mut dyn FnMut(usize, Standing) -> bool,
+    ) -> Result<Vec<Placement>, StoreError> {
+        let fingerprints: Vec<u64> = links.iter().map(|link| link.fingerprint(self.key)).collect();
+        self.seen.prefetch(fingerprints.iter().copied());
+        let mut placements = Vec::with_capacity(links.len());
+        for (index, (link, fingerprint)) in links.iter().zip(fingerprints).enumerate() {
+            let standing = if self.seen.contains(fingerprint) {
+                Standing::Known
+            } else if new_hosts == NewHosts::AreDeferred && self.names.find(link.url.host()).is_none() {
+                Standing::NoRoom
+            } else {
+                Standing::New
+            };
+            if !admit(index, standing) || standing != Standing::New {
+                placements.push(Placement::NotAdded);
+                continue;
+            }
+            let lane = self.lane_of(link.url.host())?;
+            self.seen.insert(fingerprint);
+            self.push(lane, *link);
+            placements.push(Placement::Queued(lane));
         }
-        let lane = self.lane_of(link.url.host())?;
-        self.push(lane, link);
-        Ok(Some(lane))
+        Ok(placements)
     }
-    // end: frontier-offer
-
-    fn prefetch(&self, links: &mut dyn Iterator<Item = LinkRef<'_>>) {
-        self.seen.prefetch(links.map(|link| link.fingerprint(self.key)));
-    }
-
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        Ok(self.seen.contains(link_fingerprint(url, kind, self.key)))
-    }
+    // end: frontier-put
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = Vec::new();
@@ -132,16 +132,22 @@ impl Frontier for MemoryFrontier {
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, _final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
-        self.end_lease(link)?;
-        self.settled += 1;
+    fn settle(&mut self, batch: &mut [Settlement<'_>]) -> Result<(), StoreError> {
+        for settlement in batch {
+            if let SettledSubject::Link(link, _) = settlement.subject {
+                self.end_lease(link)?;
+                self.settled += 1;
+            }
+        }
         Ok(())
     }
 
-    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
-        self.end_lease(&link)?;
-        let lane = self.lane_of(link.url.host())?;
-        self.push(lane, LinkRef::from(&link));
+    fn give_back(&mut self, links: Vec<Link>, _to: ReturnTo) -> Result<(), StoreError> {
+        for link in links {
+            self.end_lease(&link)?;
+            let lane = self.lane_of(link.url.host())?;
+            self.push(lane, LinkRef::from(&link));
+        }
         Ok(())
     }
 
@@ -149,16 +155,9 @@ impl Frontier for MemoryFrontier {
         self.names.intern(host).map(|(lane, _)| lane)
     }
 
-    fn lane_name(&self, lane: LaneId) -> Option<&str> {
-        self.names.name(lane)
-    }
-
-    fn has_lane(&self, host: &str) -> bool {
-        self.names.find(host).is_some()
-    }
-
-    fn queued_in(&self, lane: LaneId) -> u64 {
-        self.queues.get(lane.index()).and_then(Option::as_ref).map_or(0, |queue| queue.len)
+    fn lane(&self, lane: LaneId) -> Option<QueuedLane<'_>> {
+        let queue = self.queues.get(lane.index()).and_then(Option::as_ref);
+        Some(QueuedLane { name: self.names.name(lane)?, queued: queue.map_or(0, |queue| queue.len) })
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
@@ -168,7 +167,22 @@ impl Frontier for MemoryFrontier {
 
     fn counts(&self) -> Counts {
         let Self { queued, settled, .. } = *self;
-        Counts { known: self.seen.len(), queued, leased: self.leased.len() as u64, settled }
+        Counts { known: self.seen.len(), queued, leased: self.leased.len() as u64, settled, deferred: 0 }
+    }
+}
+
+impl History for MemoryFrontier {}
+
+impl Commits for MemoryFrontier {
+    fn bytes(&self) -> usize {
+        let pages = (self.pages.entries.len() - self.pages.free.len()) * PAGE_BYTES;
+        // Add a quarter for the unused capacity of queue segments.
+        let links = self.queued_bytes / 4 * 5 + self.busy_lanes * QUEUE_BYTES;
+        self.seen.bytes() + self.host_bytes() + links + pages + self.leased.capacity() * LEASED_BYTES
+    }
+
+    fn host_bytes(&self) -> usize {
+        self.names.bytes() + self.queues.capacity() * size_of::<Option<Box<Queue>>>()
     }
 }
 
@@ -286,6 +300,8 @@ impl Pages {
 
 #[cfg(test)]
 mod tests {
+    use argiope_core::crawl::schedule::frontier::put_all;
+
     use super::*;
 
     #[test]
@@ -296,7 +312,7 @@ mod tests {
             let url = Url::parse(&format!("http://h{number}.example/a/rather/long/path")).expect("a URL");
             Link::root(url, 0)
         });
-        frontier.put(links.collect()).expect("a frontier in memory does not fail");
+        put_all(&mut frontier, &links.collect::<Vec<Link>>()).expect("a frontier in memory does not fail");
         let full = frontier.bytes();
         assert!((400_000..1_000_000).contains(&(full - empty)), "{full} after {empty}");
         for lane in frontier.lanes_with_work() {

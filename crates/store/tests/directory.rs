@@ -1,6 +1,8 @@
 //! The crawl directory on a real file system.
 
+use argiope_core::crawl::schedule::frontier::{Settlement, put_all};
 use argiope_core::{FinalOutcome, Frontier, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
+use argiope_store::Commits as _;
 use argiope_store::disk::{self, CrawlSettings, HistoryEvent, OsFiles, history, open, remove, truncate_output};
 use std::fs;
 use std::path::Path;
@@ -20,11 +22,10 @@ fn link(address: &str, via: Option<&str>) -> Link {
 fn crawl_a_little(directory: &Path) {
     let mut opened = open(directory, &CrawlSettings::new(), usize::MAX).expect("opens");
     let page = Some("https://a.example/");
-    let put = opened.frontier.put(vec![
-        link("https://a.example/", None),
-        link("https://a.example/x?y", page),
-        link("http://b.example:81/", page),
-    ]);
+    let put = put_all(
+        &mut opened.frontier,
+        &[link("https://a.example/", None), link("https://a.example/x?y", page), link("http://b.example:81/", page)],
+    );
     let lane = put.expect("put").lanes[0];
     opened.frontier.keep_line(br#"{"type":"run"}"#).expect("keeps");
     let taken = opened.frontier.take(lane, 1).expect("takes");
@@ -34,7 +35,7 @@ fn crawl_a_little(directory: &Path) {
         record: br#"{"type":"page"}"#,
         is_fetched_page: true,
     };
-    opened.frontier.settle(&taken[0], final_outcome).expect("settles");
+    opened.frontier.settle(&mut [Settlement::of(&taken[0], final_outcome)]).expect("settles");
     opened.frontier.write_note(lane, b"early").expect("keeps");
     opened.frontier.write_note(lane, b"resting").expect("keeps");
     let batch = opened.frontier.commit(&[("pages.jsonl", 16)]).expect("commits").expect("a batch");
@@ -199,14 +200,14 @@ fn failed_links_count_as_fetched_only_if_their_host_was_contacted() {
         (Outcome::Failed, format!(r#""tries":0,"ms":{{}},{}"#, error("dns_timeout"))),
         (Outcome::Failed, format!(r#""tries":0,"ms":{{}},{}"#, error("dns_nxdomain"))),
     ];
-    let links = (0..records.len()).map(|number| link(&format!("https://a.example/{number}"), None)).collect();
-    let lane = opened.frontier.put(links).expect("put").lanes[0];
+    let links: Vec<_> = (0..records.len()).map(|number| link(&format!("https://a.example/{number}"), None)).collect();
+    let lane = put_all(&mut opened.frontier, &links).expect("put").lanes[0];
     let taken = opened.frontier.take(lane, records.len()).expect("takes");
     for (link, (outcome, fields)) in taken.iter().zip(records) {
         let record = format!(r#"{{"v":1,"type":"page",{fields}}}"#);
         let final_outcome =
             FinalOutcome { outcome, status: None, record: record.as_bytes(), is_fetched_page: outcome == Outcome::Ok };
-        opened.frontier.settle(link, final_outcome).expect("settles");
+        opened.frontier.settle(&mut [Settlement::of(link, final_outcome)]).expect("settles");
     }
     let batch = opened.frontier.commit(&[]).expect("commits").expect("a batch");
     opened.writer.write(&batch).expect("writes");

@@ -1,7 +1,9 @@
 //! Files that a crawl did not write are neither overwritten nor removed. Symbolic and hard links are not written
 //! through.
 
+use argiope_core::crawl::schedule::frontier::put_all;
 use argiope_core::{Frontier, Link, StoreError, StoreErrorKind, Url};
+use argiope_store::Commits as _;
 use argiope_store::disk::{CommitBatch, CrawlSettings, OpenedDirectory, history, open, remove, start_over};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
@@ -18,7 +20,7 @@ fn open_directory(directory: &Path) -> Result<OpenedDirectory, StoreError> {
 fn make_crawl(directory: &Path) {
     let mut opened = open_directory(directory).expect("opens");
     let root = Link::root(Url::parse("https://h.example/").expect("a URL"), 5);
-    opened.frontier.put(vec![root]).expect("put");
+    put_all(&mut opened.frontier, &[root]).expect("put");
     opened.frontier.record_created("report.txt").expect("keeps");
     let batch = opened.frontier.commit(&[("archive/00001.warc.gz", 0)]).expect("commits").expect("a batch");
     opened.writer.write(&batch).expect("writes");
@@ -59,7 +61,7 @@ fn leftovers_of_an_interrupted_start_are_taken_over() {
 /// Puts many links, as a list of roots does, and seals them in a commit.
 fn commit_links(opened: &mut OpenedDirectory, numbers: Range<u32>) -> CommitBatch {
     let url = |number| Url::parse(&format!("https://h.example/{number}")).expect("a URL");
-    opened.frontier.put(numbers.map(|number| Link::root(url(number), 5)).collect()).expect("put");
+    put_all(&mut opened.frontier, &numbers.map(|number| Link::root(url(number), 5)).collect::<Vec<_>>()).expect("put");
     opened.frontier.commit(&[]).expect("commits").expect("a batch")
 }
 

@@ -4,7 +4,12 @@
 //! The last test applies long random histories of calls to a frontier and to a simple model, and compares the results.
 
 use argiope_core::base::custom_request::{CustomRequest, Method};
-use argiope_core::{Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, Outcome, StoreError, StoreErrorKind, Url};
+use argiope_core::crawl::schedule::frontier::{
+    CrawlEvent, NewHosts, Placement, ReturnTo, Settlement, Standing, put_all,
+};
+use argiope_core::{
+    Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, Url,
+};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -53,6 +58,29 @@ fn url(address: &str) -> Url {
     Url::parse(address).expect("a valid URL")
 }
 
+/// Whether a frontier knows a link. Links that are offered and rejected stay unknown.
+fn is_known<F: Frontier>(frontier: &mut F, link: &Link) -> Result<bool, StoreError> {
+    let mut found = Standing::Known;
+    frontier.put(&[LinkRef::from(link)], NewHosts::GetLanes, &mut |_, standing| {
+        found = standing;
+        false
+    })?;
+    Ok(found == Standing::Known)
+}
+
+/// Settles one link.
+pub fn settle<F: Frontier>(frontier: &mut F, link: &Link) -> Result<(), StoreError> {
+    frontier.settle(&mut [Settlement::of(link, FINAL_OUTCOME)])
+}
+
+fn give_back<F: Frontier>(frontier: &mut F, link: Link) -> Result<(), StoreError> {
+    frontier.give_back(vec![link], ReturnTo::End)
+}
+
+fn queued_in<F: Frontier>(frontier: &F, lane: LaneId) -> u64 {
+    frontier.lane(lane).expect("a lane").queued
+}
+
 fn addresses(links: &[Link]) -> Vec<&str> {
     links.iter().map(|link| link.url.as_str()).collect()
 }
@@ -60,77 +88,83 @@ fn addresses(links: &[Link]) -> Vec<&str> {
 pub fn a_link_is_new_exactly_once<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(1);
     let (a, b) = (link("https://h.example/a", 0), link("https://h.example/b", 1));
-    let put = frontier.put(vec![a.clone(), b.clone(), a.clone()]).expect("put");
+    let put = put_all(&mut frontier, &[a.clone(), b.clone(), a.clone()]).expect("put");
     assert_eq!((put.new.as_slice(), put.count()), ([true, true, false].as_slice(), 2));
     let lane = frontier.lane_of("h.example").expect("a lane");
     assert_eq!(put.lanes, [lane]);
     let repeated = Link { depth: 7, kind: LinkKind::Redirect, via: None, ..b };
-    let put = frontier.put(vec![repeated, a]).expect("put");
+    let put = put_all(&mut frontier, &[repeated, a]).expect("put");
     assert_eq!((put.count(), put.lanes), (0, vec![]));
-    assert!(frontier.is_known(url("https://h.example/a").as_ref(), LinkKind::Frame).expect("reads"));
-    assert!(!frontier.is_known(url("http://h.example/a").as_ref(), LinkKind::Frame).expect("reads"));
-    assert_eq!(frontier.counts(), Counts { known: 2, queued: 2, leased: 0, settled: 0 });
+    assert!(is_known(&mut frontier, &Link { kind: LinkKind::Frame, ..link("https://h.example/a", 3) }).expect("reads"));
+    assert!(!is_known(&mut frontier, &Link { kind: LinkKind::Frame, ..link("http://h.example/a", 3) }).expect("reads"));
+    assert_eq!(frontier.counts(), Counts { known: 2, queued: 2, leased: 0, settled: 0, deferred: 0 });
 }
 
 pub fn a_sitemap_file_and_a_page_with_one_url_are_two_links<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(2);
     let page = link("https://h.example/sitemap.xml", 1);
     let file = Link { kind: LinkKind::SitemapFile, ..page.clone() };
-    let put = frontier.put(vec![page.clone(), file.clone(), page, file]).expect("put");
+    let put = put_all(&mut frontier, &[page.clone(), file.clone(), page, file]).expect("put");
     assert_eq!(put.new, [true, true, false, false]);
     let taken = frontier.take(put.lanes[0], 9).expect("take");
     assert_eq!(taken.iter().map(|link| link.kind).collect::<Vec<_>>(), [LinkKind::Anchor, LinkKind::SitemapFile]);
     for link in &taken {
-        frontier.settle(link, FINAL_OUTCOME).expect("settle");
+        settle(&mut frontier, link).expect("settle");
     }
-    assert!(frontier.is_done());
+    assert!(frontier.counts().is_done());
 }
 
 pub fn links_are_taken_breadth_first_and_in_order_of_arrival<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(3);
-    let put = frontier.put(vec![
-        link("https://h.example/2a", 2),
-        link("https://h.example/1a", 1),
-        link("https://h.example/9a", 9),
-        link("https://h.example/2b", 2),
-        link("https://h.example/1b", 1),
-    ]);
+    let put = put_all(
+        &mut frontier,
+        &[
+            link("https://h.example/2a", 2),
+            link("https://h.example/1a", 1),
+            link("https://h.example/9a", 9),
+            link("https://h.example/2b", 2),
+            link("https://h.example/1b", 1),
+        ],
+    );
     let lane = put.expect("put").lanes[0];
-    assert_eq!(frontier.queued_in(lane), 5);
+    assert_eq!(queued_in(&frontier, lane), 5);
     let first = frontier.take(lane, 3).expect("take");
     assert_eq!(addresses(&first), ["https://h.example/1a", "https://h.example/1b", "https://h.example/2a"]);
-    frontier.put(vec![link("https://h.example/0", 0), link("https://h.example/2c", 2)]).expect("put");
+    put_all(&mut frontier, &[link("https://h.example/0", 0), link("https://h.example/2c", 2)]).expect("put");
     let rest = frontier.take(lane, 99).expect("take");
     assert_eq!(
         addresses(&rest),
         ["https://h.example/0", "https://h.example/2b", "https://h.example/2c", "https://h.example/9a"]
     );
     assert!(frontier.take(lane, 1).expect("take").is_empty());
-    assert_eq!(frontier.counts(), Counts { known: 7, queued: 0, leased: 7, settled: 0 });
+    assert_eq!(frontier.counts(), Counts { known: 7, queued: 0, leased: 7, settled: 0, deferred: 0 });
 }
 
 pub fn lanes_are_host_names<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(4);
-    let put = frontier.put(vec![
-        link("https://b.example/", 0),
-        link("http://b.example:8080/", 0),
-        link("https://a.example/", 0),
-        link("http://[2001:db8::1]:81/", 0),
-    ]);
+    let put = put_all(
+        &mut frontier,
+        &[
+            link("https://b.example/", 0),
+            link("http://b.example:8080/", 0),
+            link("https://a.example/", 0),
+            link("http://[2001:db8::1]:81/", 0),
+        ],
+    );
     let lanes = put.expect("put").lanes;
     assert_eq!(lanes.len(), 3);
-    let mut names: Vec<_> = lanes.iter().map(|lane| frontier.lane_name(*lane).expect("a name").to_owned()).collect();
+    let mut names: Vec<_> = lanes.iter().map(|lane| frontier.lane(*lane).expect("a lane").name.to_owned()).collect();
     names.sort_unstable();
     assert_eq!(names, ["[2001:db8::1]", "a.example", "b.example"]);
     assert_eq!(frontier.lanes_with_work(), lanes);
     let b = frontier.lane_of("b.example").expect("a lane");
-    assert_eq!(frontier.queued_in(b), 2);
+    assert_eq!(queued_in(&frontier, b), 2);
     frontier.take(b, 2).expect("take");
-    assert_eq!((frontier.queued_in(b), frontier.lanes_with_work().len()), (0, 2));
+    assert_eq!((queued_in(&frontier, b), frontier.lanes_with_work().len()), (0, 2));
     let idle = frontier.lane_of("idle.example").expect("a lane");
     assert!(!lanes.contains(&idle) && frontier.lane_of("idle.example") == Ok(idle));
     assert!(frontier.take(idle, 5).expect("take").is_empty());
-    assert_eq!(frontier.lane_name(LaneId(4_000_000)), None);
+    assert_eq!(frontier.lane(LaneId(4_000_000)), None);
     assert!(frontier.take(LaneId(4_000_000), 5).expect("take").is_empty());
 }
 
@@ -157,7 +191,7 @@ pub fn a_taken_link_equals_the_link_that_was_put<F: Frontier>(make: impl Fn(u64)
             request: None,
         })
         .collect();
-    let lane = frontier.put(links.clone()).expect("put").lanes[0];
+    let lane = put_all(&mut frontier, &links).expect("put").lanes[0];
     assert_eq!(frontier.take(lane, 99).expect("take"), links);
 }
 
@@ -170,15 +204,15 @@ pub fn requests_with_equal_method_url_and_body_are_one_link<F: Frontier>(make: i
         let request = CustomRequest { method, headers, body: body.as_bytes().into(), data, ..CustomRequest::default() };
         Link { request: Some(Arc::new(request)), ..plain.clone() }
     };
-    let put = frontier.put(vec![plain.clone(), form("a", 1), form("b", 2), form("a", 3)]).expect("put");
+    let put = put_all(&mut frontier, &[plain.clone(), form("a", 1), form("b", 2), form("a", 3)]).expect("put");
     assert_eq!(put.new, [true, true, true, false], "user data is not a part of the identity");
     let lane = put.lanes[0];
     assert_eq!(frontier.take(lane, 9).expect("take"), [plain.clone(), form("a", 1), form("b", 2)]);
-    frontier.settle(&form("b", 2), FINAL_OUTCOME).expect("settle");
-    frontier.mark_sent(&form("a", 1)).expect("it is leased");
-    frontier.give_back(form("a", 1)).expect("give back");
+    settle(&mut frontier, &form("b", 2)).expect("settle");
+    frontier.tell(CrawlEvent::Sending(&form("a", 1))).expect("it is leased");
+    give_back(&mut frontier, form("a", 1)).expect("give back");
     assert_eq!(frontier.take(lane, 9).expect("take"), [form("a", 1)]);
-    assert_eq!(frontier.counts(), Counts { known: 3, queued: 0, leased: 2, settled: 1 });
+    assert_eq!(frontier.counts(), Counts { known: 3, queued: 0, leased: 2, settled: 1, deferred: 0 });
 }
 
 pub fn links_of_a_higher_priority_are_taken_first<F: Frontier>(make: impl Fn(u64) -> F) {
@@ -191,14 +225,13 @@ pub fn links_of_a_higher_priority_are_taken_first<F: Frontier>(make: impl Fn(u64
     let priorities = [0, 0, 5, -1, 5, 0, i16::MAX, i16::MIN, 1];
     let all: Vec<Link> =
         (0..).zip(priorities).map(|(number, priority)| with_priority(number, number % 2, priority)).collect();
-    let lane = frontier.put(all.clone()).expect("put").lanes[0];
+    let lane = put_all(&mut frontier, &all).expect("put").lanes[0];
     let order = frontier.take(lane, 99).expect("take");
     let numbers: Vec<usize> = order.iter().filter_map(|link| all.iter().position(|other| other == link)).collect();
     assert_eq!(numbers, [6, 2, 4, 8, 0, 1, 5, 3, 7]);
     // A link that is put back returns to its place in the queue.
-    frontier.put_back(all[8].clone()).expect("put back");
-    frontier.put_back(all[2].clone()).expect("put back");
-    frontier.put_back(all[0].clone()).expect("put back");
+    let unsent = [2, 8, 0].map(|number: usize| all[number].clone());
+    frontier.give_back(unsent.to_vec(), ReturnTo::OldPlace).expect("give back");
     let repeated = frontier.take(lane, 99).expect("take");
     assert_eq!(repeated, [all[2].clone(), all[8].clone(), all[0].clone()]);
 }
@@ -206,30 +239,30 @@ pub fn links_of_a_higher_priority_are_taken_first<F: Frontier>(make: impl Fn(u64
 pub fn a_link_that_was_given_back_is_taken_again_with_its_changes<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(6);
     let links = ["https://h.example/a", "https://h.example/b", "https://h.example/c"].map(|text| link(text, 1));
-    let lane = frontier.put(links.to_vec()).expect("put").lanes[0];
+    let lane = put_all(&mut frontier, &links).expect("put").lanes[0];
     let mut taken = frontier.take(lane, 2).expect("take");
     let (b, mut a) = (taken.pop().expect("two"), taken.pop().expect("two"));
     a.tries = 3;
-    frontier.give_back(a.clone()).expect("give back");
-    assert_eq!(frontier.counts(), Counts { known: 3, queued: 2, leased: 1, settled: 0 });
+    give_back(&mut frontier, a.clone()).expect("give back");
+    assert_eq!(frontier.counts(), Counts { known: 3, queued: 2, leased: 1, settled: 0, deferred: 0 });
     assert_eq!(frontier.lanes_with_work(), [lane]);
-    assert_eq!(frontier.put(vec![a.clone()]).expect("put").count(), 0);
-    frontier.settle(&b, FINAL_OUTCOME).expect("settle");
+    assert_eq!(put_all(&mut frontier, &[a.clone()]).expect("put").count(), 0);
+    settle(&mut frontier, &b).expect("settle");
     assert_eq!(frontier.take(lane, 9).expect("take"), [links[2].clone(), a]);
 }
 
 pub fn a_settled_link_stays_known<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(7);
     let root = link("https://h.example/", 0);
-    assert!(frontier.is_done());
-    let lane = frontier.put(vec![root.clone()]).expect("put").lanes[0];
-    assert!(!frontier.is_done());
+    assert!(frontier.counts().is_done());
+    let lane = put_all(&mut frontier, &[root.clone()]).expect("put").lanes[0];
+    assert!(!frontier.counts().is_done());
     let taken = frontier.take(lane, 1).expect("take");
-    assert!(!frontier.is_done());
-    frontier.settle(&taken[0], FINAL_OUTCOME).expect("settle");
-    assert!(frontier.is_done() && frontier.is_known(root.url.as_ref(), root.kind).expect("reads"));
-    assert_eq!(frontier.put(vec![root]).expect("put").count(), 0);
-    assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
+    assert!(!frontier.counts().is_done());
+    settle(&mut frontier, &taken[0]).expect("settle");
+    assert!(frontier.counts().is_done() && is_known(&mut frontier, &root).expect("reads"));
+    assert_eq!(put_all(&mut frontier, &[root]).expect("put").count(), 0);
+    assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1, deferred: 0 });
 }
 
 pub fn only_a_leased_link_can_be_settled_or_given_back<F: Frontier>(make: impl Fn(u64) -> F) {
@@ -238,13 +271,13 @@ pub fn only_a_leased_link_can_be_settled_or_given_back<F: Frontier>(make: impl F
     let is_misuse = |result: Result<(), argiope_core::StoreError>| {
         result.err().map(|error| error.kind) == Some(StoreErrorKind::Misuse)
     };
-    assert!(is_misuse(frontier.settle(&root, FINAL_OUTCOME)) && is_misuse(frontier.give_back(root.clone())));
-    let lane = frontier.put(vec![root.clone()]).expect("put").lanes[0];
-    assert!(is_misuse(frontier.settle(&root, FINAL_OUTCOME)) && is_misuse(frontier.give_back(root.clone())));
+    assert!(is_misuse(settle(&mut frontier, &root)) && is_misuse(give_back(&mut frontier, root.clone())));
+    let lane = put_all(&mut frontier, &[root.clone()]).expect("put").lanes[0];
+    assert!(is_misuse(settle(&mut frontier, &root)) && is_misuse(give_back(&mut frontier, root.clone())));
     frontier.take(lane, 1).expect("take");
-    frontier.settle(&root, FINAL_OUTCOME).expect("settle");
-    assert!(is_misuse(frontier.settle(&root, FINAL_OUTCOME)) && is_misuse(frontier.give_back(root)));
-    assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1 });
+    settle(&mut frontier, &root).expect("settle");
+    assert!(is_misuse(settle(&mut frontier, &root)) && is_misuse(give_back(&mut frontier, root)));
+    assert_eq!(frontier.counts(), Counts { known: 1, queued: 0, leased: 0, settled: 1, deferred: 0 });
 }
 
 pub fn a_long_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F) {
@@ -259,8 +292,8 @@ pub fn a_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F, length:
     let address = |number: u32| format!("https://h.example/{number}/{}", "x".repeat((number % 97) as usize));
     let mut lane = LaneId(0);
     for start in (0..length).step_by(50) {
-        let links = (start..start + 50).map(|number| link(&address(number), number / per_depth)).collect();
-        lane = frontier.put(links).expect("put").lanes[0];
+        let links: Vec<Link> = (start..start + 50).map(|number| link(&address(number), number / per_depth)).collect();
+        lane = put_all(&mut frontier, &links).expect("put").lanes[0];
     }
     let mut expected = 0;
     loop {
@@ -270,11 +303,11 @@ pub fn a_queue_is_emptied_in_order<F: Frontier>(make: impl Fn(u64) -> F, length:
         }
         for link in taken {
             assert_eq!((link.url.as_str(), link.depth), (address(expected).as_str(), expected / per_depth));
-            frontier.settle(&link, FINAL_OUTCOME).expect("settle");
+            settle(&mut frontier, &link).expect("settle");
             expected += 1;
         }
     }
-    assert_eq!((expected, frontier.is_done()), (length, true));
+    assert_eq!((expected, frontier.counts().is_done()), (length, true));
 }
 
 pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> F) {
@@ -284,7 +317,7 @@ pub fn random_histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> 
 /// Like `random_histories_agree_with_the_model`, for these seeds.
 pub fn histories_agree_with_the_model<F: Frontier>(make: impl Fn(u64) -> F, seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        History::new(seed).run(&mut make(seed), 400);
+        FrontierHistory::new(seed).run(&mut make(seed), 400);
     }
 }
 
@@ -314,6 +347,10 @@ impl FrontierModel {
             self.queue(link.clone());
         }
         is_new
+    }
+
+    fn knows(&self, link: &Link) -> bool {
+        self.known.contains(&(link.url.clone(), link.kind == LinkKind::SitemapFile))
     }
 
     /// Adds a link that waits for its admission; returns whether it is new.
@@ -351,7 +388,7 @@ impl FrontierModel {
     pub fn counts(&self) -> Counts {
         let [known, queued, leased] =
             [self.known.len(), self.queued.len() + self.deferred.len(), self.leased.len()].map(|count| count as u64);
-        Counts { known, queued, leased, settled: self.settled }
+        Counts { known, queued, leased, settled: self.settled, deferred: self.deferred.len() as u64 }
     }
 
     fn hosts_with_work(&self) -> Vec<String> {
@@ -367,10 +404,10 @@ impl FrontierModel {
     }
 
     /// Whether all URLs that were ever put are known to a frontier.
-    pub fn knows_all_urls<F: Frontier>(&self, frontier: &F) -> Result<bool, StoreError> {
+    pub fn knows_all_urls<F: Frontier>(&self, frontier: &mut F) -> Result<bool, StoreError> {
         for (url, is_sitemap) in &self.known {
             let kind = if *is_sitemap { LinkKind::SitemapFile } else { LinkKind::Anchor };
-            if !frontier.is_known(url.as_ref(), kind)? {
+            if !is_known(frontier, &Link { kind, ..Link::root(url.clone(), 0) })? {
                 return Ok(false);
             }
         }
@@ -381,8 +418,7 @@ impl FrontierModel {
     pub fn compare_all<F: Frontier>(mut self, frontier: &mut F) {
         assert_eq!(frontier.counts(), self.counts());
         assert!(self.knows_all_urls(frontier).expect("reads"));
-        assert_eq!(frontier.deferred(), self.deferred.len() as u64);
-        frontier.admit_deferred(usize::MAX).expect("admits");
+        frontier.tell(CrawlEvent::RoomForHosts(usize::MAX)).expect("admits");
         self.admit_deferred(usize::MAX);
         for host in self.hosts_with_work() {
             let lane = frontier.lane_of(&host).expect("a lane");
@@ -393,13 +429,13 @@ impl FrontierModel {
 }
 
 /// A random history of calls, the same for the same seed, applied to a frontier and to the model.
-pub struct History {
+pub struct FrontierHistory {
     pub model: FrontierModel,
     seed: u64,
     rng: SimRng,
 }
 
-impl History {
+impl FrontierHistory {
     pub fn new(seed: u64) -> Self {
         Self { model: FrontierModel::default(), seed, rng: SimRng::new(seed) }
     }
@@ -424,14 +460,14 @@ impl History {
         }
         let expected = self.model.hosts_with_work();
         let lanes = frontier.lanes_with_work();
-        let mut found: Vec<_> = lanes.iter().filter_map(|lane| frontier.lane_name(*lane)).collect();
+        let mut found: Vec<_> = lanes.iter().filter_map(|lane| frontier.lane(*lane)).map(|lane| lane.name).collect();
         found.sort_unstable();
         assert_eq!(found, expected, "lanes with work, seed {}", self.seed);
     }
 
     /// Makes one random call. Sometimes a call about deferred links comes before it.
     pub fn call<F: Frontier>(&mut self, frontier: &mut F) {
-        if frontier.can_defer() && self.below(5) == 0 {
+        if self.below(5) == 0 {
             self.call_deferred(frontier);
         }
         // 0 to 3: put; 4 to 6: take; 7 and 8: settle; 9: give back.
@@ -439,7 +475,7 @@ impl History {
             0..4 => {
                 let links: Vec<Link> = (0..self.below(12)).map(|_| self.random_link()).collect();
                 let expected: Vec<bool> = links.iter().map(|link| self.model.offer(link)).collect();
-                assert_eq!(frontier.put(links).expect("put").new, expected, "new links, seed {}", self.seed);
+                assert_eq!(put_all(frontier, &links).expect("put").new, expected, "new links, seed {}", self.seed);
             }
             4..7 => {
                 // Hosts with an `h` have links that were put, hosts with a `d` links that were deferred.
@@ -449,17 +485,17 @@ impl History {
                 let taken = frontier.take(lane, max_links).expect("take");
                 assert_eq!(taken, self.model.take(&host, max_links), "taken from {host}, seed {}", self.seed);
                 let left = self.model.queued.iter().filter(|(_, link)| link.url.host() == host).count();
-                assert_eq!(frontier.queued_in(lane), left as u64);
+                assert_eq!(queued_in(frontier, lane), left as u64);
             }
             action if !self.model.leased.is_empty() => {
                 let pick = self.below(self.model.leased.len() as u64) as usize;
                 let (_, mut link) = self.model.leased.swap_remove(pick);
                 if action < 9 {
-                    frontier.settle(&link, FINAL_OUTCOME).expect("settle");
+                    settle(frontier, &link).expect("settle");
                     self.model.settled += 1;
                 } else {
                     link.tries = link.tries.saturating_add(1);
-                    frontier.give_back(link.clone()).expect("give back");
+                    give_back(frontier, link.clone()).expect("give back");
                     self.model.queue(link);
                 }
             }
@@ -467,19 +503,33 @@ impl History {
         }
     }
 
-    /// Defers links, or admits deferred ones.
+    /// Adds links while memory has no room for hosts, or moves deferred ones to their lanes.
     fn call_deferred<F: Frontier>(&mut self, frontier: &mut F) {
         if self.below(2) == 0 {
-            for _ in 0..self.below(6) {
-                let link = self.random_link_to("d");
-                assert_eq!(frontier.defer((&link).into()).expect("defers"), self.model.defer(&link), "{}", link.url);
+            let links: Vec<Link> = (0..self.below(6)).map(|_| self.random_link_to("d")).collect();
+            let refs: Vec<LinkRef<'_>> = links.iter().map(LinkRef::from).collect();
+            let mut standings = Vec::new();
+            let placements = frontier.put(&refs, NewHosts::AreDeferred, &mut |index, standing| {
+                assert_eq!(index, standings.len(), "links are tested in order");
+                standings.push(standing);
+                true
+            });
+            for ((link, standing), placement) in links.iter().zip(standings).zip(placements.expect("put")) {
+                let is_expected = match placement {
+                    Placement::Deferred => self.model.defer(link),
+                    Placement::Queued(_) => self.model.offer(link),
+                    // Such a frontier cannot defer links, and none of this host is known.
+                    Placement::NotAdded if standing == Standing::NoRoom => !self.model.knows(link),
+                    Placement::NotAdded => self.model.knows(link),
+                    Placement::Pending => false,
+                };
+                assert!(is_expected, "{placement:?} of {}, seed {}", link.url, self.seed);
             }
         } else {
             let max_links = self.below(5) as usize;
-            frontier.admit_deferred(max_links).expect("admits");
+            frontier.tell(CrawlEvent::RoomForHosts(max_links)).expect("admits");
             self.model.admit_deferred(max_links);
         }
-        assert_eq!(frontier.deferred(), self.model.deferred.len() as u64, "deferred, seed {}", self.seed);
     }
 
     fn random_link(&mut self) -> Link {

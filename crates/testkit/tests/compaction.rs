@@ -1,6 +1,8 @@
 //! Tests of log compaction, without faults and with a fault at each file system call of a compaction.
 
+use argiope_core::crawl::schedule::frontier::{History as _, Settlement, put_all};
 use argiope_core::{FinalOutcome, FoundEdges, Frontier, Link, LinkKind, LinkList, Outcome, StoreError, Url};
+use argiope_store::Commits as _;
 use argiope_store::disk::{
     CrawlSettings, DiskFrontier, Files, GraphRound, HistoryEvent, LinkGraph, LogWriter, history_in, open_in,
 };
@@ -47,7 +49,7 @@ fn crawl(frontier: &mut DiskFrontier, writer: &mut LogWriter, round: usize) {
             let outcome = if is_same { Outcome::NotModified } else { Outcome::Ok };
             let final_outcome =
                 FinalOutcome { outcome, status: Some(200), record: line.as_bytes(), is_fetched_page: true };
-            frontier.settle(&link, final_outcome).expect("settles");
+            frontier.settle(&mut [Settlement::of(&link, final_outcome)]).expect("settles");
         }
         frontier.write_note(lane, format!("note of round {round}").as_bytes()).expect("keeps");
     }
@@ -61,8 +63,8 @@ fn crawl_rounds(files: &CrashFiles, count: usize) -> (DiskFrontier, LogWriter) {
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     // Small, so that the log has several files, of which a compaction can remove some.
     frontier.set_max_file_size(2_000);
-    let links = (0..PAGES).map(|page| Link::root(url(page), MAX_REDIRECTS)).collect();
-    frontier.put(links).expect("put");
+    let links: Vec<Link> = (0..PAGES).map(|page| Link::root(url(page), MAX_REDIRECTS)).collect();
+    put_all(&mut frontier, &links).expect("put");
     crawl(&mut frontier, &mut writer, 0);
     for round in 1..count {
         begin_round(&mut frontier);
@@ -246,12 +248,12 @@ fn large_crawl(files: &CrashFiles) -> (DiskFrontier, LogWriter) {
         let url = Url::parse(&format!("https://h{}.example/{path}/{page}", page % 3)).expect("a URL");
         Link::root(url, MAX_REDIRECTS)
     });
-    frontier.put(links.collect()).expect("put");
+    put_all(&mut frontier, &links.collect::<Vec<_>>()).expect("put");
     for lane in frontier.lanes_with_work() {
         for link in frontier.take(lane, LARGE_CRAWL).expect("takes") {
             let final_outcome =
                 FinalOutcome { outcome: Outcome::Ok, status: Some(200), record: b"{}", is_fetched_page: true };
-            frontier.settle(&link, final_outcome).expect("settles");
+            frontier.settle(&mut [Settlement::of(&link, final_outcome)]).expect("settles");
         }
     }
     commit(&mut frontier, &mut writer);

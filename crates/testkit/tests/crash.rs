@@ -3,12 +3,14 @@
 //! Most tests run a random history with commits, and open the directory again after the fault. The state must then be
 //! that of the last acknowledged commit or of the one in progress.
 
+use argiope_core::crawl::schedule::frontier::ReturnTo;
 use argiope_core::{Frontier, Remedy, StoreError, StoreErrorKind};
+use argiope_store::Commits as _;
 use argiope_store::disk::{
     CrawlSettings, DiskFrontier, Files, HistoryEvent, history_in, open_in, open_within, start_over_in, truncate_output,
 };
 use argiope_testkit::crash_files::{CrashFiles, InjectedFault};
-use argiope_testkit::frontier_suite::{FrontierModel, History};
+use argiope_testkit::frontier_suite::{FrontierHistory, FrontierModel};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -69,7 +71,7 @@ fn memory_limit_of(seed: u64) -> usize {
 }
 
 /// Runs a history on the files until it ends or a call fails.
-fn run_history(files: &CrashFiles, history: &mut History, start: Commit, commits: usize) -> HistoryResult {
+fn run_history(files: &CrashFiles, history: &mut FrontierHistory, start: Commit, commits: usize) -> HistoryResult {
     let memory_limit = memory_limit_of(history.seed());
     let mut result = HistoryResult { memory_limit, acknowledged: start, in_progress: None, has_failed: true };
     history.model = result.acknowledged.model.clone();
@@ -166,7 +168,7 @@ fn check_files(files: &CrashFiles, result: HistoryResult) -> Commit {
 /// The number of file system calls of a seed's history without a fault.
 fn calls_of(seed: u64, commits: usize) -> u64 {
     let files = CrashFiles::default();
-    let result = run_history(&files, &mut History::new(seed), Commit::default(), commits);
+    let result = run_history(&files, &mut FrontierHistory::new(seed), Commit::default(), commits);
     assert!(!result.has_failed);
     check_files(&files, result);
     files.calls()
@@ -179,7 +181,7 @@ fn a_power_cut_at_any_call_loses_at_most_the_commit_in_progress() {
         for call in 0..calls_of(seed, COMMITS) {
             let files = CrashFiles::default();
             files.plan(call, InjectedFault::PowerCut);
-            let mut history = History::new(seed);
+            let mut history = FrontierHistory::new(seed);
             let result = run_history(&files, &mut history, Commit::default(), COMMITS);
             let remaining = files.after_power_cut(|bound| history.below(bound));
             let commit = check_files(&remaining, result);
@@ -206,7 +208,7 @@ fn a_crawl_resumes_after_any_call_failed_once_or_always() {
             for fault in [InjectedFault::Once(kind), InjectedFault::Always(kind)] {
                 let files = CrashFiles::default();
                 files.plan(call, fault);
-                let mut history = History::new(seed);
+                let mut history = FrontierHistory::new(seed);
                 let result = run_history(&files, &mut history, Commit::default(), COMMITS);
                 // The fingerprint key is random and changes the sizes of tables, so some runs make fewer calls.
                 assert!(result.has_failed || files.calls() <= call, "call {call} failed without being noticed");
@@ -240,7 +242,7 @@ fn a_full_disk_is_named_and_nothing_is_written_after_a_failure() {
 fn a_changed_byte_is_detected() {
     let mut commits = vec![Commit::default()];
     let files = CrashFiles::default();
-    let mut history = History::new(77);
+    let mut history = FrontierHistory::new(77);
     for number in 0..6 {
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), 2_500).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
@@ -291,7 +293,7 @@ fn compare_or_refuse(model: FrontierModel, frontier: &mut DiskFrontier) {
         match frontier.take(lane, usize::MAX) {
             Ok(links) => {
                 for link in links {
-                    frontier.give_back(link).expect("gives back");
+                    frontier.give_back(vec![link], ReturnTo::End).expect("gives back");
                 }
             }
             Err(error) => {
@@ -310,7 +312,7 @@ fn compare_or_refuse(model: FrontierModel, frontier: &mut DiskFrontier) {
 #[test]
 fn a_damaged_run_file_is_named_and_rebuilt() {
     let files = CrashFiles::default();
-    let mut history = History::new(5);
+    let mut history = FrontierHistory::new(5);
     let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
     let (mut frontier, mut writer) = (opened.frontier, opened.writer);
     SnapshotSettings::AT_END.apply(&mut frontier);
@@ -326,9 +328,9 @@ fn a_damaged_run_file_is_named_and_rebuilt() {
     files.tamper(&runs[0], |bytes| bytes[100] ^= 1);
     let mut model = history.model.clone();
     model.restart();
-    let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY)
+    let mut opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY)
         .expect("opening does not read the pages of the run");
-    let error = model.knows_all_urls(&opened.frontier).expect_err("damaged");
+    let error = model.knows_all_urls(&mut opened.frontier).expect_err("damaged");
     assert_eq!(error.kind, StoreErrorKind::Damaged);
     assert!(error.message.contains("000001.run") && error.remedy() == Some(Remedy::Rebuild), "{error}");
     let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
@@ -340,7 +342,7 @@ fn a_damaged_run_file_is_named_and_rebuilt() {
 #[test]
 fn starting_over_may_be_interrupted_at_any_call() {
     let before = CrashFiles::default();
-    let result = run_history(&before, &mut History::new(1), Commit::default(), 8);
+    let result = run_history(&before, &mut FrontierHistory::new(1), Commit::default(), 8);
     assert!(!result.has_failed && result.acknowledged.output > 0);
     before.create("report.txt").and_then(|mut file| file.write_at(b"a report", 0)).expect("writes");
     before.sync_folder("").expect("syncs");
@@ -354,7 +356,7 @@ fn starting_over_may_be_interrupted_at_any_call() {
         let files = before.after_kill();
         files.plan(call, InjectedFault::PowerCut);
         assert!(start_over_in(Arc::new(files.clone()), &CrawlSettings::new(), None, NO_MEMORY).is_err());
-        let mut random = History::new(seed);
+        let mut random = FrontierHistory::new(seed);
         let remaining = if seed == 0 { files.after_kill() } else { files.after_power_cut(|bound| random.below(bound)) };
         let opened = open_within(Arc::new(remaining.clone()), &CrawlSettings::new(), NO_MEMORY).expect("opens");
         let names: Vec<String> = remaining.names().into_iter().map(|(name, _)| name).collect();

@@ -77,7 +77,7 @@ fn links_to_hosts_beyond_the_memory_limit_wait_for_a_run_with_more_memory() {
         assert_eq!((end, fetched.len()), (expected_end, expected_fetched), "{fetched:?}");
         all.extend(fetched);
         let frontier = keeper.frontier_mut();
-        assert_eq!((frontier.deferred(), frontier.counts().queued), (expected_deferred, expected_deferred));
+        assert_eq!((frontier.counts().deferred, frontier.counts().queued), (expected_deferred, expected_deferred));
         if let Some(batch) = frontier.commit_at_end(&[]).expect("commits") {
             writer.write(&batch).expect("writes");
         }

@@ -6,7 +6,7 @@ use argiope_core::base::time::WallClock;
 use argiope_core::crawl::lease::Lease;
 use argiope_core::crawl::schedule::carryover::{LaneNote, unix_millis};
 use argiope_core::crawl::schedule::frontier::FrontierNews;
-use argiope_core::{Frontier, LaneId, Link, LinkRef, Time, Url};
+use argiope_core::{Frontier, History, LaneId, Link, LinkRef, Time, Url};
 use argiope_fleet::cluster::{
     FleetClient, FleetFrontier, FleetSession, FleetSettings, LeaseTimes, Nodes, QueuedLink, SessionSetup, bucket_of,
 };
@@ -67,7 +67,7 @@ fn join(
 fn wait_for_work(frontier: &mut FleetFrontier) -> LaneId {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let news = frontier.news().expect("the lease holds");
+        let news = frontier.news(Time::ZERO).expect("the lease holds").events;
         let lane = news.into_iter().find_map(|news| match news {
             FrontierNews::TakenOver(lane) => Some(lane),
             _ => None,

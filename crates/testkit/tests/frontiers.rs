@@ -1,9 +1,13 @@
 //! The frontier suite for the frontiers in memory and on disk, and tests of resumed crawls and snapshots.
 
-use argiope_core::{Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, UrlRef};
+use argiope_core::crawl::schedule::frontier::{
+    CrawlEvent, NewHosts, Placement, QueuedLane, ReturnTo, Settlement, Standing,
+};
+use argiope_core::{Counts, Frontier, LaneId, Link, LinkRef, StoreError};
+use argiope_store::Commits as _;
 use argiope_store::disk::{CrawlSettings, DiskFrontier, LogWriter, open_within};
 use argiope_testkit::crash_files::CrashFiles;
-use argiope_testkit::frontier_suite::History;
+use argiope_testkit::frontier_suite::FrontierHistory;
 use std::sync::Arc;
 
 argiope_testkit::frontier_suite!(memory, argiope_store::MemoryFrontier::new);
@@ -59,13 +63,14 @@ impl Committing {
 }
 
 impl Frontier for Committing {
-    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        let result = self.frontier.offer(link);
+    fn put(
+        &mut self,
+        links: &[LinkRef<'_>],
+        new_hosts: NewHosts,
+        admit: &mut dyn FnMut(usize, Standing) -> bool,
+    ) -> Result<Vec<Placement>, StoreError> {
+        let result = self.frontier.put(links, new_hosts, admit);
         self.commit_after(result)
-    }
-
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        self.frontier.is_known(url, kind)
     }
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
@@ -73,13 +78,13 @@ impl Frontier for Committing {
         self.commit_after(result)
     }
 
-    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
-        let result = self.frontier.settle(link, final_outcome);
+    fn settle(&mut self, batch: &mut [Settlement<'_>]) -> Result<(), StoreError> {
+        let result = self.frontier.settle(batch);
         self.commit_after(result)
     }
 
-    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
-        let result = self.frontier.give_back(link);
+    fn give_back(&mut self, links: Vec<Link>, to: ReturnTo) -> Result<(), StoreError> {
+        let result = self.frontier.give_back(links, to);
         self.commit_after(result)
     }
 
@@ -87,30 +92,8 @@ impl Frontier for Committing {
         self.frontier.lane_of(host)
     }
 
-    fn lane_name(&self, lane: LaneId) -> Option<&str> {
-        self.frontier.lane_name(lane)
-    }
-
-    fn can_defer(&self) -> bool {
-        true
-    }
-
-    fn defer(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
-        let result = self.frontier.defer(link);
-        self.commit_after(result)
-    }
-
-    fn deferred(&self) -> u64 {
-        self.frontier.deferred()
-    }
-
-    fn admit_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
-        let result = self.frontier.admit_deferred(max_links);
-        self.commit_after(result)
-    }
-
-    fn queued_in(&self, lane: LaneId) -> u64 {
-        self.frontier.queued_in(lane)
+    fn lane(&self, lane: LaneId) -> Option<QueuedLane<'_>> {
+        self.frontier.lane(lane)
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
@@ -120,6 +103,11 @@ impl Frontier for Committing {
     fn counts(&self) -> Counts {
         self.frontier.counts()
     }
+
+    fn tell(&mut self, event: CrawlEvent<'_>) -> Result<(), StoreError> {
+        let result = self.frontier.tell(event);
+        self.commit_after(result)
+    }
 }
 
 #[test]
@@ -127,7 +115,7 @@ fn a_crawl_that_is_resumed_many_times_agrees_with_the_model() {
     const RUNS: u64 = 8;
     for (seed, memory_limit) in (0..30).zip([UNLIMITED_MEMORY, NO_MEMORY, LITTLE_MEMORY].into_iter().cycle()) {
         let files = CrashFiles::default();
-        let mut history = History::new(seed);
+        let mut history = FrontierHistory::new(seed);
         for run in 0..RUNS {
             let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
             assert_eq!((opened.resumed, opened.messages.len()), (run > 0, 0));
@@ -157,7 +145,7 @@ fn a_snapshot_taken_during_a_crawl_is_correct() {
     let mut with_snapshot = 0;
     for (seed, memory_limit) in (0..6).zip([UNLIMITED_MEMORY, NO_MEMORY, LITTLE_MEMORY].into_iter().cycle()) {
         let files = CrashFiles::default();
-        let mut history = History::new(seed);
+        let mut history = FrontierHistory::new(seed);
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), memory_limit).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         frontier.set_max_file_size(4_000);
@@ -191,7 +179,7 @@ fn a_snapshot_taken_during_a_crawl_is_correct() {
 fn a_run_that_ends_during_a_snapshot_leaves_a_complete_one() {
     for has_more_calls in [false, true] {
         let files = CrashFiles::default();
-        let mut history = History::new(7);
+        let mut history = FrontierHistory::new(7);
         let opened = open_within(Arc::new(files.clone()), &CrawlSettings::new(), UNLIMITED_MEMORY).expect("opens");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         // A snapshot whenever possible, in small portions.

@@ -17,20 +17,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use argiope_core::base::link::link_fingerprint;
+use argiope_core::crawl::schedule::frontier::{NewHosts, Settlement};
 use argiope_core::{FinalOutcome, Frontier, Outcome, StoreError};
-use argiope_rigs::{AddressGenerator, CommitWriter, kernel};
+use argiope_rigs::{AddressGenerator, BATCH, CommitWriter, kernel};
 use argiope_store::disk::{self, CrawlSettings};
-use argiope_store::{MemoryFrontier, SeenSet};
+use argiope_store::{Commits as _, MemoryFrontier, SeenSet};
 use serde_json::{Value, json};
 
-/// How many fingerprints are prefetched together.
-const BATCH: usize = 64;
 const FINGERPRINT_KEY: u64 = 7;
 /// Links that `again` takes and settles at most, and how many of them between two commits.
 const MAX_TAKEN: u64 = 150_000;
 const SETTLED_PER_COMMIT: u64 = 500;
-/// Number of offers between two commits, about the links of a few hundred pages.
-const OFFERS_PER_COMMIT: u64 = 20_000;
+/// Number of batches between two commits, about the links of a few hundred pages.
+const BATCHES_PER_COMMIT: u64 = 300;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -123,7 +122,7 @@ fn in_memory(kind: &str, addresses: &AddressGenerator) -> Result<Value, Box<dyn 
         }
         "memory" => {
             let mut frontier = MemoryFrontier::new(FINGERPRINT_KEY);
-            addresses.each(|link| frontier.offer(link).map(|_| ()))?;
+            addresses.batches(|links| frontier.put(links, NewHosts::GetLanes, &mut |_, _| true).map(drop))?;
             (frontier.counts().known, measure.end())
         }
         _ => return Err(format!("{kind}: no such kind, or a folder is missing").into()),
@@ -140,10 +139,10 @@ fn on_disk(addresses: &AddressGenerator, folder: &Path, memory_limit: usize) -> 
     let mut frontier = opened.frontier;
     let mut writer = CommitWriter::start(opened.writer);
     let mut offered = 0_u64;
-    addresses.each(|link| {
-        frontier.offer(link)?;
+    addresses.batches(|links| {
+        frontier.put(links, NewHosts::GetLanes, &mut |_, _| true)?;
         offered += 1;
-        if offered.is_multiple_of(OFFERS_PER_COMMIT) { writer.commit(&mut frontier) } else { Ok(()) }
+        if offered.is_multiple_of(BATCHES_PER_COMMIT) { writer.commit(&mut frontier) } else { Ok(()) }
     })?;
     writer.commit(&mut frontier)?;
     writer.wait(&mut frontier)?;
@@ -186,7 +185,7 @@ fn reopen(folder: &Path, memory_limit: usize) -> Result<Value, StoreError> {
                 break;
             }
             for link in &links {
-                frontier.settle(link, final_outcome)?;
+                frontier.settle(&mut [Settlement::of(link, final_outcome)])?;
                 taken += 1;
                 if taken.is_multiple_of(SETTLED_PER_COMMIT) {
                     writer.commit(&mut frontier)?;

@@ -15,6 +15,7 @@ use argiope_core::base::time::WallClock;
 use argiope_core::base::value::DigestAlgorithm;
 use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy, Rules};
+use argiope_core::crawl::schedule::frontier::NewHosts;
 use argiope_core::crawl::schedule::workbench::{Next, Workbench};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
@@ -175,14 +176,15 @@ fn examine_rounds(html: String) -> Box<dyn FnMut() -> u64> {
     })
 }
 
-/// Offers 2,000 URLs to an empty frontier, each five times on average. So four of five offers are of a known URL.
+/// Puts 2,000 URLs into an empty frontier, each five times on average. So four of five offers are of a known URL.
 fn put() -> Box<dyn FnMut() -> u64> {
     let (distinct, times) = (2_000, 5);
     let addresses = AddressGenerator::new(distinct, times);
     Box::new(move || {
         let fingerprint_key = 7;
         let mut frontier = MemoryFrontier::new(fingerprint_key);
-        let result: Result<(), StoreError> = addresses.each(|link| frontier.offer(link).map(|_| ()));
+        let result: Result<(), StoreError> =
+            addresses.batches(|links| frontier.put(links, NewHosts::GetLanes, &mut |_, _| true).map(drop));
         result.map_or(0, |()| frontier.counts().known)
     })
 }

@@ -10,8 +10,8 @@ use argiope_core::{LinkKind, Time, Url};
 use argiope_runtime::directory::{Directory, DirectoryParts};
 use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer, wall_clock};
-use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
-use argiope_runtime::{Error, run_lines};
+use argiope_runtime::writer_thread::OutputTarget;
+use argiope_runtime::{Error, Store, run_lines};
 
 use crate::options::CheckLimits;
 
@@ -111,7 +111,7 @@ pub(super) fn request(
     run(&config, rules, Clock::start(), frontier, OutputTarget::default(), handle)
 }
 
-fn run<F: CommitFrontier + Send + 'static>(
+fn run<F: Store + Send + 'static>(
     config: &Config,
     rules: Rules,
     clock: Clock,

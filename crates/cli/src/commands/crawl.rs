@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::CrawlReport;
 use argiope_core::crawl::rules::{ProgramSettings, Rules};
-use argiope_core::crawl::schedule::frontier::{Frontier as _, StoreErrorKind};
+use argiope_core::crawl::schedule::frontier::{History as _, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::{End, Settled};
 use argiope_core::page::reader::FieldCount;
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Beginning, Directory, DirectoryParts, RunKind};
 use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
-use argiope_runtime::writer_thread::{CommitFrontier, OutputTarget};
+use argiope_runtime::writer_thread::OutputTarget;
 use argiope_runtime::{Error, content_reader, run_lines};
+use argiope_store::Store;
 
 use super::control_socket::ControlSocket;
 use super::crawl_control::{CrawlControl, SharedFleet};
@@ -217,7 +218,7 @@ pub(super) fn first_line(settings: &CommandSettings, clock: &Clock) -> Vec<u8> {
 
 /// Runs a crawl to its end, with live view, signal handling, dashboard and control socket. Then prints the report and
 /// returns the exit code.
-pub(super) fn crawl<F: CommitFrontier + Send + 'static>(
+pub(super) fn crawl<F: Store + Send + 'static>(
     settings: &CommandSettings,
     rules: Rules,
     clock: Clock,

@@ -13,11 +13,14 @@ use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::schedule::carryover::LaneNote;
-use argiope_core::crawl::schedule::frontier::{FrontierNews, Put};
-use argiope_core::crawl::warc::{ArchiveChunk, WarcLocation};
-use argiope_core::{
-    Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
+use argiope_core::crawl::schedule::frontier::{
+    CrawlEvent, FrontierNews, NewHosts, News, Placement, QueuedLane, ReturnTo, SettledSubject, Settlement, Standing,
 };
+use argiope_core::{
+    Counts, FinalOutcome, FoundEdges, Frontier, History, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind,
+    Time, UrlRef,
+};
+use argiope_store::Commits;
 
 use super::bucket_of;
 use super::client::LeaseToken;
@@ -59,10 +62,6 @@ pub struct FleetFrontier {
     leased: HashMap<u64, u32>,
     /// The number of links that are leased in advance, in all lanes.
     ahead: u64,
-    /// The links of the page that is settled next.
-    page_links: Option<PageLinks>,
-    /// Archived exchanges whose record has not arrived yet, by archive file and offset.
-    archived: HashMap<(String, u64), Vec<u8>>,
     /// In a recrawl: the previous records of the leased links, by fingerprint.
     earlier_records: HashMap<u64, Box<[u8]>>,
     /// With a byte limit: how many bytes this process has received.
@@ -82,6 +81,17 @@ pub struct FleetFrontier {
     is_over: bool,
     /// Why this process has lost its lease or cannot store results, if so.
     failure: Option<StoreError>,
+}
+
+/// What is sent to the settle thread together with a record.
+#[derive(Default)]
+struct RecordParts {
+    /// The fingerprint and the origin of the link, if the record settles one.
+    link: Option<(u64, LinkOrigin)>,
+    /// Whether `--max-pages` counts it.
+    is_page: bool,
+    links: Option<PageLinks>,
+    archive: Option<ArchivedExchange>,
 }
 
 /// One host with the links that are leased in advance.
@@ -135,8 +145,6 @@ impl FleetFrontier {
             held: HashMap::new(),
             leased: HashMap::new(),
             ahead: 0,
-            page_links: None,
-            archived: HashMap::new(),
             earlier_records: HashMap::new(),
             received: 0,
             retried: 0,
@@ -153,22 +161,6 @@ impl FleetFrontier {
 
     pub fn totals(&self) -> FleetTotals {
         self.totals
-    }
-
-    /// How many links were marked as sent or failed, and how many notes about hosts were made.
-    pub fn marks(&self) -> u64 {
-        self.marks
-    }
-
-    /// How many of these marks and notes are replicated.
-    pub fn durable_marks(&self) -> u64 {
-        self.durable_marks
-    }
-
-    /// Whether the host of a lane has a Crawl-delay that the next owner would not know. Its pages wait until it is
-    /// stored.
-    pub fn awaits_note(&self, lane: LaneId) -> bool {
-        self.lanes.get(&lane).is_some_and(|lane| lane.has_crawl_delay && lane.last_mark > self.durable_marks)
     }
 
     /// Marks a link in the store, with the token of its bucket. The bucket is not released before the mark is stored.
@@ -210,11 +202,6 @@ impl FleetFrontier {
         self.failure.get_or_insert(failure);
     }
 
-    /// Whether the fingerprint is in the cache of recently put ones.
-    fn is_recent(&self, fingerprint: u64) -> bool {
-        self.recent[fingerprint as usize % RECENT_ENTRIES] == fingerprint
-    }
-
     /// Removes a link from `leased`. Returns its fingerprint and bucket.
     fn end_lease(&mut self, link: &Link) -> Result<(u64, u32), StoreError> {
         let fingerprint = link.fingerprint(self.key);
@@ -246,22 +233,10 @@ impl FleetFrontier {
         }
     }
 
-    /// Stores a record that does not settle a link, such as that of a robots.txt.
-    pub fn keep_line(&mut self, line: &[u8]) {
-        let host = LazyRecord::read(line)
-            .and_then(|record| UrlRef::from_normal(&record.url()).map(|url| url.host().to_owned()));
-        if let Some(host) = host {
-            let is_page = false;
-            self.send_record(&host, None, is_page, line.strip_suffix(b"\n").unwrap_or(line));
-        }
-    }
-
-    /// Sends a record to the settle thread, which makes it durable and then settles its link. `link` is the fingerprint
-    /// and the origin of the link, if the record settles one.
-    fn send_record(&mut self, host: &str, link: Option<(u64, LinkOrigin)>, is_page: bool, record: &[u8]) {
+    /// Sends a record to the settle thread, which makes it durable and then settles its link.
+    fn send_record(&mut self, host: &str, record: &[u8], parts: RecordParts) {
+        let RecordParts { link, is_page, links, archive } = parts;
         let bucket = bucket_of(host, self.buckets);
-        let archive = self.exchange_of(record);
-        let links = self.page_links.take();
         // The record of a robots.txt of a host that another process owns is dropped.
         let Some(held) = self.held.get_mut(&bucket) else { return };
         held.unsettled += 1;
@@ -297,14 +272,49 @@ impl FleetFrontier {
         self.shared.outgoing_changed.notify_one();
     }
 
-    /// The archived exchange that belongs to a record, if there is an archive.
-    fn exchange_of(&mut self, record: &[u8]) -> Option<ArchivedExchange> {
-        if self.archived.is_empty() {
-            return None;
+    /// Ends the lease of a link that gets its final result. Returns what is sent with its record.
+    fn settle_link(&mut self, link: &Link, is_page: bool) -> Result<RecordParts, StoreError> {
+        self.check_lease()?;
+        let has_earlier_record = self.earlier_records.contains_key(&link.fingerprint(self.key));
+        let (fingerprint, _) = self.end_lease(link)?;
+        let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, has_earlier_record };
+        Ok(RecordParts { link: Some((fingerprint, origin)), is_page, ..RecordParts::default() })
+    }
+
+    /// Counts the bytes of a failed attempt, and stores the number of tries, so that the next owner of the host counts on.
+    fn attempt_failed(&mut self, link: &Link, bytes: u64) -> Result<(), StoreError> {
+        if self.max_received.is_some() {
+            self.received += bytes;
+            self.retried += bytes;
         }
-        let place = LazyRecord::read(record)?.warc()?.into_owned();
-        let bytes = self.archived.remove(&(place.file.clone(), place.offset))?;
-        Some(ArchivedExchange { place, bytes })
+        if self.leased.contains_key(&link.fingerprint(self.key)) { self.mark(link) } else { Ok(()) }
+    }
+
+    /// Records that no request to a lane is in flight.
+    fn left(&mut self, lane: LaneId) {
+        let Some(bucket) = self.lanes.get(&lane).map(|lane| lane.bucket) else { return };
+        if let Some(held) = self.held.get_mut(&bucket) {
+            held.in_flight.remove(&lane);
+        }
+        self.release_if_idle(bucket);
+    }
+
+    /// Queues a link for its lane again. If its bucket is to be released, only ends the local lease.
+    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
+        let earlier = self.earlier_records.remove_entry(&link.fingerprint(self.key));
+        let (_, bucket) = self.end_lease(&link)?;
+        if self.held.get(&bucket).is_none_or(|held| held.is_leaving) {
+            self.release_if_idle(bucket);
+            return Ok(());
+        }
+        self.earlier_records.extend(earlier);
+        let lane = self.lane_of(link.url.host())?;
+        if let Some(entry) = self.lanes.get_mut(&lane) {
+            entry.links.entry(link.rank()).or_default().push_front(link);
+            entry.count += 1;
+            self.ahead += 1;
+        }
+        Ok(())
     }
 
     /// Applies an event of one of the threads, and adds the resulting news for the keeper to `news`.
@@ -397,32 +407,31 @@ impl FleetFrontier {
 }
 
 impl Frontier for FleetFrontier {
-    /// Queues the link for the settle thread. It is not known yet whether the link is new, so this always returns
-    /// `None`. If it is new, the owner of its bucket leases it later.
-    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        let fingerprint = link.fingerprint(self.key);
-        if !self.is_recent(fingerprint) {
+    /// Queues the links for the settle thread. It is not known yet whether a link is new, unless it was put recently. If
+    /// it is new, the owner of its bucket leases it later.
+    fn put(
+        &mut self,
+        links: &[LinkRef<'_>],
+        _new_hosts: NewHosts,
+        admit: &mut dyn FnMut(usize, Standing) -> bool,
+    ) -> Result<Vec<Placement>, StoreError> {
+        let mut placements = Vec::with_capacity(links.len());
+        for (index, link) in links.iter().enumerate() {
+            let fingerprint = link.fingerprint(self.key);
+            let is_recent = self.recent[fingerprint as usize % RECENT_ENTRIES] == fingerprint;
+            let is_admitted = admit(index, if is_recent { Standing::Known } else { Standing::Unknown });
+            if is_recent || !is_admitted {
+                placements.push(Placement::NotAdded);
+                continue;
+            }
             self.recent[fingerprint as usize % RECENT_ENTRIES] = fingerprint;
             let bucket = bucket_of(link.url.host(), self.buckets);
-            let stored = QueuedLink::new(link, self.key);
+            let stored = QueuedLink::new(*link, self.key);
             self.shared.outgoing().links.entry(bucket).or_default().push(stored);
             self.shared.outgoing_changed.notify_one();
+            placements.push(Placement::Pending);
         }
-        Ok(None)
-    }
-
-    /// Offers the links. A link that was not put recently is reported as new, although the store may know it.
-    fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
-        let mut put = Put::default();
-        for link in &links {
-            put.new.push(!self.is_recent(link.fingerprint(self.key)));
-            self.offer(LinkRef::from(link))?;
-        }
-        Ok(put)
-    }
-
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        Ok(self.is_recent(link_fingerprint(url, kind, self.key)))
+        Ok(placements)
     }
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
@@ -452,81 +461,42 @@ impl Frontier for FleetFrontier {
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
-        self.check_lease()?;
-        let has_earlier_record = self.earlier_records.contains_key(&link.fingerprint(self.key));
-        let (fingerprint, _) = self.end_lease(link)?;
-        let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, has_earlier_record };
-        self.send_record(
-            link.url.host(),
-            Some((fingerprint, origin)),
-            final_outcome.is_fetched_page,
-            final_outcome.record,
-        );
-        Ok(())
-    }
-
-    fn keep_edges(&mut self, found: &FoundEdges<'_>) -> Result<(), StoreError> {
-        let FoundEdges { source, is_sitemap, links, cut } = *found;
-        self.page_links = Some(PageLinks { source: source.as_str().into(), is_sitemap, cut, links: links.clone() });
-        Ok(())
-    }
-
-    fn keep_archive(&mut self, place: &WarcLocation, chunk: &mut ArchiveChunk) {
-        self.archived.insert((place.file.clone(), place.offset), std::mem::take(&mut chunk.bytes));
-    }
-
-    /// Stores the number of tries, so that the next owner of the host counts on.
-    fn attempt_failed(&mut self, link: &Link, bytes: u64) -> Result<(), StoreError> {
-        if self.max_received.is_some() {
-            self.received += bytes;
-            self.retried += bytes;
+    fn settle(&mut self, batch: &mut [Settlement<'_>]) -> Result<(), StoreError> {
+        for Settlement { subject, edges, archive } in batch {
+            let (host, record, mut parts) = match *subject {
+                SettledSubject::Link(link, FinalOutcome { record, is_fetched_page, .. }) => {
+                    (link.url.host().to_owned(), record, self.settle_link(link, is_fetched_page)?)
+                }
+                // A record that belongs to no host, such as that of a run, is not a result of the fleet.
+                SettledSubject::Line(record) => match host_of(record) {
+                    Some(host) => (host, record, RecordParts::default()),
+                    None => continue,
+                },
+            };
+            parts.links = edges.as_ref().map(|FoundEdges { source, is_sitemap, links, cut }| PageLinks {
+                source: source.as_str().into(),
+                is_sitemap: *is_sitemap,
+                cut: *cut,
+                links: (*links).clone(),
+            });
+            parts.archive = archive.as_mut().map(|(place, chunk)| ArchivedExchange {
+                place: place.clone(),
+                bytes: std::mem::take(&mut chunk.bytes),
+            });
+            self.send_record(&host, record, parts);
         }
-        if self.leased.contains_key(&link.fingerprint(self.key)) { self.mark(link) } else { Ok(()) }
-    }
-
-    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
-        self.mark(&Link { tries: ALREADY_SENT, ..link.clone() })
-    }
-
-    fn left(&mut self, lane: LaneId) -> Result<(), StoreError> {
-        let Some(bucket) = self.lanes.get(&lane).map(|lane| lane.bucket) else { return Ok(()) };
-        if let Some(held) = self.held.get_mut(&bucket) {
-            held.in_flight.remove(&lane);
-        }
-        self.release_if_idle(bucket);
         Ok(())
     }
 
-    fn is_recrawl(&self) -> bool {
-        self.round > 1
-    }
-
-    fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.earlier_records.get(&link_fingerprint(url, kind, self.key)).map(|record| record.to_vec()))
-    }
-
-    /// Only ends the local lease. The store queues the link again when the bucket is released.
-    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
-        let (_, bucket) = self.end_lease(&link)?;
-        self.release_if_idle(bucket);
-        Ok(())
-    }
-
-    /// Queues the link for its lane again. If its bucket is to be released, only ends the local lease.
-    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
-        let earlier = self.earlier_records.remove_entry(&link.fingerprint(self.key));
-        let (_, bucket) = self.end_lease(&link)?;
-        if self.held.get(&bucket).is_none_or(|held| held.is_leaving) {
-            self.release_if_idle(bucket);
-            return Ok(());
-        }
-        self.earlier_records.extend(earlier);
-        let lane = self.lane_of(link.url.host())?;
-        if let Some(entry) = self.lanes.get_mut(&lane) {
-            entry.links.entry(link.rank()).or_default().push_front(link);
-            entry.count += 1;
-            self.ahead += 1;
+    /// To the end: only ends the local leases. The store queues the links again when the bucket is released.
+    fn give_back(&mut self, links: Vec<Link>, to: ReturnTo) -> Result<(), StoreError> {
+        for link in links.into_iter().rev() {
+            if to == ReturnTo::OldPlace {
+                self.put_back(link)?;
+            } else {
+                let (_, bucket) = self.end_lease(&link)?;
+                self.release_if_idle(bucket);
+            }
         }
         Ok(())
     }
@@ -557,14 +527,10 @@ impl Frontier for FleetFrontier {
         Ok(lane)
     }
 
-    fn lane_name(&self, lane: LaneId) -> Option<&str> {
-        self.lanes.get(&lane).map(|lane| &*lane.host)
-    }
-
-    fn queued_in(&self, lane: LaneId) -> u64 {
+    fn lane(&self, lane: LaneId) -> Option<QueuedLane<'_>> {
         // Links that are still in the store cannot be taken at once, so they do not count. `news` reports them when
         // they arrive.
-        self.lanes.get(&lane).map_or(0, |lane| lane.count)
+        self.lanes.get(&lane).map(|lane| QueuedLane { name: &lane.host, queued: lane.count })
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
@@ -579,10 +545,47 @@ impl Frontier for FleetFrontier {
     fn counts(&self) -> Counts {
         if self.is_over {
             let settled = self.totals.settled;
-            return Counts { known: self.totals.known, queued: 0, leased: 0, settled };
+            return Counts { known: self.totals.known, settled, ..Counts::default() };
         }
         let FleetTotals { known, queued, leased, settled, .. } = self.totals;
-        Counts { known, queued: queued.max(1), leased, settled }
+        Counts { known, queued: queued.max(1), leased, settled, deferred: 0 }
+    }
+
+    fn tell(&mut self, event: CrawlEvent<'_>) -> Result<(), StoreError> {
+        match event {
+            CrawlEvent::Sending(link) => self.mark(&Link { tries: ALREADY_SENT, ..link.clone() }),
+            CrawlEvent::AttemptFailed { link, bytes } => self.attempt_failed(link, bytes),
+            CrawlEvent::Left(lane) => {
+                self.left(lane);
+                Ok(())
+            }
+            // The threads of the fleet wake the crawl on their own, and no link is deferred.
+            CrawlEvent::Started(_) | CrawlEvent::RoomForHosts(_) => Ok(()),
+        }
+    }
+
+    fn news(&mut self, _now: Time) -> Result<News, StoreError> {
+        self.check_lease()?;
+        let mut news = Vec::new();
+        for event in self.shared.take_events() {
+            self.apply_event(event, &mut news);
+        }
+        let is_over_share = self.max_received.is_some_and(|limit| self.received >= limit);
+        if std::mem::replace(&mut self.is_holding, is_over_share) != is_over_share {
+            news.push(FrontierNews::Hold(is_over_share));
+        }
+        self.check_lease()?;
+        Ok(News { events: news, ..News::default() })
+    }
+}
+
+impl History for FleetFrontier {
+    fn is_recrawl(&self) -> bool {
+        self.round > 1
+    }
+
+    fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.earlier_records.get(&link_fingerprint(url, kind, self.key)).map(|record| record.to_vec()))
     }
 
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
@@ -608,28 +611,37 @@ impl Frontier for FleetFrontier {
     fn note(&mut self, about: Option<LaneId>) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(about.and_then(|lane| self.lanes.get(&lane)).and_then(|lane| lane.note.clone()))
     }
+}
 
-    fn news(&mut self) -> Result<Vec<FrontierNews>, StoreError> {
-        self.check_lease()?;
-        let mut news = Vec::new();
-        for event in self.shared.take_events() {
-            self.apply_event(event, &mut news);
-        }
-        let is_over_share = self.max_received.is_some_and(|limit| self.received >= limit);
-        if std::mem::replace(&mut self.is_holding, is_over_share) != is_over_share {
-            news.push(FrontierNews::Hold(is_over_share));
-        }
-        self.check_lease()?;
-        Ok(news)
+/// Commits are made by the threads of the fleet. Instead of log positions, marks of links and notes about hosts are
+/// counted, and those of them that are replicated.
+impl Commits for FleetFrontier {
+    fn log_end(&self) -> u64 {
+        self.marks
     }
+
+    fn durable_end(&self) -> u64 {
+        self.durable_marks
+    }
+
+    /// Whether the host of a lane has a Crawl-delay that the next owner would not know. Its pages wait until it is
+    /// stored.
+    fn awaits_note(&self, lane: LaneId) -> bool {
+        self.lanes.get(&lane).is_some_and(|lane| lane.has_crawl_delay && lane.last_mark > self.durable_marks)
+    }
+}
+
+/// The host that a record is about.
+fn host_of(record: &[u8]) -> Option<String> {
+    UrlRef::from_normal(&LazyRecord::read(record)?.url()).map(|url| url.host().to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
 
+    use argiope_core::Url;
     use argiope_core::crawl::lease::Lease;
-    use argiope_core::{Time, Url};
 
     use super::super::client::TakenHost;
     use super::super::host_note::HostNews;
@@ -668,12 +680,12 @@ mod tests {
         frontier.apply_event(LeaseEvent::Acquired { bucket: 0, epoch: 1 }, &mut news);
         frontier.apply_event(LeaseEvent::MaxReceived(10_000), &mut news);
         frontier.attempt_failed(&root(), 6_000).expect("counted");
-        let is_page = true;
-        frontier.send_record("h.example", None, is_page, br#"{"url":"http://h.example/","bytes_wire":3000}"#);
+        let record = br#"{"url":"http://h.example/","bytes_wire":3000}"#;
+        frontier.send_record("h.example", record, RecordParts { is_page: true, ..RecordParts::default() });
         assert_eq!(shared.outgoing().settled.first().map(|record| record.received), Some(9_000));
-        assert!(frontier.news().expect("news").is_empty());
+        assert!(frontier.news(Time::ZERO).expect("news").events.is_empty());
         frontier.attempt_failed(&root(), 1_000).expect("counted");
-        assert!(matches!(frontier.news().expect("news")[..], [FrontierNews::Hold(true)]));
+        assert!(matches!(frontier.news(Time::ZERO).expect("news").events[..], [FrontierNews::Hold(true)]));
     }
 
     #[test]
@@ -696,12 +708,12 @@ mod tests {
             let link = frontier.take(lane, 1).expect("a link").pop().expect("a link");
             frontier.apply_event(LeaseEvent::Leaving { bucket: 0 }, &mut news);
             // The request in flight may still add to the note about the host.
-            assert_eq!(frontier.lane_name(lane), Some("h.example"));
-            frontier.give_back(link).expect("it was leased");
+            assert_eq!(frontier.lane(lane).map(|lane| lane.name), Some("h.example"));
+            frontier.give_back(vec![link], ReturnTo::End).expect("it was leased");
             assert_eq!(commands.try_iter().count(), 1, "only the link was taken: a robots.txt may be in flight");
-            frontier.left(lane).expect("known");
+            frontier.left(lane);
             assert!(commands.try_iter().any(|command| matches!(command, LeaseCommand::Release { bucket: 0 })));
-            assert_eq!((frontier.lane_name(lane), frontier.queued_in(lane)), (None, 0));
+            assert_eq!(frontier.lane(lane), None);
             assert!(frontier.lanes.is_empty() && frontier.by_host.is_empty(), "after {epoch} hand-overs");
         }
     }
@@ -731,19 +743,16 @@ mod tests {
         );
         let lane = frontier.lane_of("h.example").expect("a lane");
         let links = frontier.take(lane, 2).expect("two links");
-        assert_eq!((links.len(), frontier.queued_in(lane)), (2, 0));
-        for link in links.iter().rev() {
-            frontier.put_back(link.clone()).expect("it was leased");
-        }
-        assert_eq!((frontier.queued_in(lane), frontier.ahead), (2, 2));
+        let queued = |frontier: &FleetFrontier| frontier.lane(lane).map_or(0, |lane| lane.queued);
+        assert_eq!((links.len(), queued(&frontier)), (2, 0));
+        frontier.give_back(links.clone(), ReturnTo::OldPlace).expect("they were leased");
+        assert_eq!((queued(&frontier), frontier.ahead), (2, 2));
         assert_eq!(frontier.take(lane, 9).expect("two links"), links);
         // While the bucket is being released, the store queues the link again.
         frontier.apply_event(LeaseEvent::Leaving { bucket: 0 }, &mut news);
-        for link in links {
-            frontier.put_back(link).expect("it was leased");
-        }
-        frontier.left(lane).expect("known");
-        assert_eq!((frontier.queued_in(lane), frontier.ahead), (0, 0));
+        frontier.give_back(links, ReturnTo::OldPlace).expect("they were leased");
+        frontier.left(lane);
+        assert_eq!((queued(&frontier), frontier.ahead), (0, 0));
         assert!(commands.try_iter().any(|command| matches!(command, LeaseCommand::Release { bucket: 0 })));
     }
 }

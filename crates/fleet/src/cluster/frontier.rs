@@ -1,13 +1,12 @@
 //! [`BlockingFrontier`]: implements [`Frontier`] with the scripts of a cluster, one round trip per call.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
-use argiope_core::crawl::schedule::frontier::Put;
-use argiope_core::{
-    Counts, FinalOutcome, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, UrlRef,
+use argiope_core::base::link::ALREADY_SENT;
+use argiope_core::crawl::schedule::frontier::{
+    CrawlEvent, NewHosts, Placement, QueuedLane, ReturnTo, SettledSubject, Settlement, Standing,
 };
+use argiope_core::{Counts, Frontier, LaneId, Link, LinkRef, StoreError, StoreErrorKind};
 
 use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest, TakeRequest};
 use super::codec::QueuedLink;
@@ -26,7 +25,7 @@ impl From<Unreachable> for StoreError {
 /// A frontier in a cluster that waits for every reply, for tests of the scripts. A crawl uses
 /// [`FleetFrontier`](super::FleetFrontier) instead.
 pub struct BlockingFrontier {
-    client: RefCell<FleetClient>,
+    client: FleetClient,
     /// The key of the fingerprints.
     key: u64,
     /// The number of buckets of the crawl.
@@ -52,7 +51,7 @@ struct HeldEpoch {
 impl BlockingFrontier {
     pub fn new(client: FleetClient, key: u64, buckets: u32) -> Self {
         Self {
-            client: RefCell::new(client),
+            client,
             key,
             buckets,
             names: LaneNames::default(),
@@ -70,7 +69,7 @@ impl BlockingFrontier {
         }
         // The crawls of the tests have no page limit.
         let is_limited = false;
-        let acquired = self.client.get_mut().acquire(&[bucket], LEASE_MS, is_limited)?;
+        let acquired = self.client.acquire(&[bucket], LEASE_MS, is_limited)?;
         let Some(acquired) = acquired.first() else {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("bucket {bucket} has another owner")));
         };
@@ -93,52 +92,39 @@ impl BlockingFrontier {
 }
 
 impl Frontier for BlockingFrontier {
-    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        let bucket = bucket_of(link.url.host(), self.buckets);
-        let stored = QueuedLink::new(link, self.key);
-        let put = self.client.get_mut().put_idempotent(&[(bucket, vec![stored])])?;
-        if put.first().is_none_or(|put| put.new.first() != Some(&true)) {
-            return Ok(None);
-        }
-        let lane = self.lane_of(link.url.host())?;
-        self.counts.known += 1;
-        self.counts.queued += 1;
-        *self.queued.entry(lane).or_default() += 1;
-        Ok(Some(lane))
-    }
-
-    fn put(&mut self, links: Vec<Link>) -> Result<Put, StoreError> {
+    fn put(
+        &mut self,
+        links: &[LinkRef<'_>],
+        _new_hosts: NewHosts,
+        admit: &mut dyn FnMut(usize, Standing) -> bool,
+    ) -> Result<Vec<Placement>, StoreError> {
         let mut batches: BTreeMap<u32, (Vec<usize>, Vec<QueuedLink>)> = BTreeMap::new();
         for (index, link) in links.iter().enumerate() {
-            let (indexes, batch) = batches.entry(bucket_of(link.url.host(), self.buckets)).or_default();
-            indexes.push(index);
-            batch.push(QueuedLink::new(LinkRef::from(link), self.key));
+            let bucket = bucket_of(link.url.host(), self.buckets);
+            let is_known = self.client.is_known(bucket, link.fingerprint(self.key))?;
+            if admit(index, if is_known { Standing::Known } else { Standing::Unknown }) {
+                let (indexes, batch) = batches.entry(bucket).or_default();
+                indexes.push(index);
+                batch.push(QueuedLink::new(*link, self.key));
+            }
         }
         let (mut indexes_by_bucket, mut links_by_bucket) = (Vec::new(), Vec::new());
         for (bucket, (indexes, batch)) in batches {
             indexes_by_bucket.push(indexes);
             links_by_bucket.push((bucket, batch));
         }
-        let results = self.client.get_mut().put_idempotent(&links_by_bucket)?;
-        let mut put = Put { new: vec![false; links.len()], lanes: Vec::new() };
+        let results = self.client.put_idempotent(&links_by_bucket)?;
+        let mut placements = vec![Placement::NotAdded; links.len()];
         for (indexes, result) in indexes_by_bucket.into_iter().zip(results) {
             for (index, _) in indexes.into_iter().zip(result.new).filter(|(_, new)| *new) {
-                put.new[index] = true;
                 let lane = self.lane_of(links[index].url.host())?;
                 self.counts.known += 1;
                 self.counts.queued += 1;
                 *self.queued.entry(lane).or_default() += 1;
-                put.lanes.push(lane);
+                placements[index] = Placement::Queued(lane);
             }
         }
-        put.lanes.sort_unstable();
-        put.lanes.dedup();
-        Ok(put)
-    }
-
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        let bucket = bucket_of(url.host(), self.buckets);
-        Ok(self.client.borrow_mut().is_known(bucket, link_fingerprint(url, kind, self.key))?)
+        Ok(placements)
     }
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
@@ -148,7 +134,7 @@ impl Frontier for BlockingFrontier {
         let max_links = max_links.min(1 << 20);
         let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_take) + 1;
         let request = TakeRequest { token, sequence, max_links, max_per_other_host: 0, hosts: vec![(host, max_links)] };
-        let Some(Some(result)) = self.client.get_mut().take(&[request])?.into_iter().next() else {
+        let Some(Some(result)) = self.client.take(&[request])?.into_iter().next() else {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         };
         if let Some(held) = self.held.get_mut(&token.bucket) {
@@ -165,43 +151,37 @@ impl Frontier for BlockingFrontier {
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, _final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
-        let fingerprint = self.end_lease(link)?;
-        let token = self.token(bucket_of(link.url.host(), self.buckets))?;
-        let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_settle) + 1;
-        let request = SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint] };
-        if let Some(SettleReply::Refused(why)) = self.client.get_mut().settle(&[request])?.into_iter().next() {
-            return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
+    fn settle(&mut self, batch: &mut [Settlement<'_>]) -> Result<(), StoreError> {
+        for settlement in batch {
+            let SettledSubject::Link(link, _) = settlement.subject else { continue };
+            let fingerprint = self.end_lease(link)?;
+            let token = self.token(bucket_of(link.url.host(), self.buckets))?;
+            let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_settle) + 1;
+            let request = SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint] };
+            if let Some(SettleReply::Refused(why)) = self.client.settle(&[request])?.into_iter().next() {
+                return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
+            }
+            if let Some(held) = self.held.get_mut(&token.bucket) {
+                held.last_settle = sequence;
+            }
+            self.counts.leased -= 1;
+            self.counts.settled += 1;
         }
-        if let Some(held) = self.held.get_mut(&token.bucket) {
-            held.last_settle = sequence;
-        }
-        self.counts.leased -= 1;
-        self.counts.settled += 1;
         Ok(())
     }
 
-    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
-        self.end_lease(&link)?;
-        let token = self.token(bucket_of(link.url.host(), self.buckets))?;
-        let stored = QueuedLink::new(LinkRef::from(&link), self.key);
-        if !self.client.get_mut().give_back(token, &[stored])? {
-            return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
-        }
-        let lane = self.lane_of(link.url.host())?;
-        *self.queued.entry(lane).or_default() += 1;
-        self.counts.leased -= 1;
-        self.counts.queued += 1;
-        Ok(())
-    }
-
-    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
-        let token = self.token(bucket_of(link.url.host(), self.buckets))?;
-        // The number of tries tells the next owner of the bucket that the request was sent.
-        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
-        let stored = QueuedLink::new(LinkRef::from(&sent), self.key);
-        if !self.client.get_mut().update_leased(token, &[stored])? {
-            return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
+    fn give_back(&mut self, links: Vec<Link>, _to: ReturnTo) -> Result<(), StoreError> {
+        for link in links {
+            self.end_lease(&link)?;
+            let token = self.token(bucket_of(link.url.host(), self.buckets))?;
+            let stored = QueuedLink::new(LinkRef::from(&link), self.key);
+            if !self.client.give_back(token, &[stored])? {
+                return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
+            }
+            let lane = self.lane_of(link.url.host())?;
+            *self.queued.entry(lane).or_default() += 1;
+            self.counts.leased -= 1;
+            self.counts.queued += 1;
         }
         Ok(())
     }
@@ -210,12 +190,9 @@ impl Frontier for BlockingFrontier {
         self.names.intern(host).map(|(lane, _)| lane)
     }
 
-    fn lane_name(&self, lane: LaneId) -> Option<&str> {
-        self.names.name(lane)
-    }
-
-    fn queued_in(&self, lane: LaneId) -> u64 {
-        self.queued.get(&lane).copied().unwrap_or(0)
+    fn lane(&self, lane: LaneId) -> Option<QueuedLane<'_>> {
+        let queued = self.queued.get(&lane).copied().unwrap_or(0);
+        Some(QueuedLane { name: self.names.name(lane)?, queued })
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
@@ -226,5 +203,16 @@ impl Frontier for BlockingFrontier {
 
     fn counts(&self) -> Counts {
         self.counts
+    }
+    fn tell(&mut self, event: CrawlEvent<'_>) -> Result<(), StoreError> {
+        let CrawlEvent::Sending(link) = event else { return Ok(()) };
+        let token = self.token(bucket_of(link.url.host(), self.buckets))?;
+        // The number of tries tells the next owner of the bucket that the request was sent.
+        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
+        let stored = QueuedLink::new(LinkRef::from(&sent), self.key);
+        if !self.client.update_leased(token, &[stored])? {
+            return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
+        }
+        Ok(())
     }
 }

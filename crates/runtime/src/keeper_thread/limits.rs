@@ -9,14 +9,14 @@ use argiope_core::crawl::visit::Visit;
 
 use super::KeeperLoop;
 use crate::error::Error;
-use crate::writer_thread::CommitFrontier;
+use argiope_store::Store;
 
 /// How often memory use is reported to the memory budget.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The minimum memory for host names, even if `--max-memory` is smaller.
 const MIN_HOST_BYTES: u64 = 1 << 20;
 
-impl<F: CommitFrontier> KeeperLoop<F> {
+impl<F: Store> KeeperLoop<F> {
     /// Checks `--max-disk`. Near the limit, no more requests start, and pages in flight are still written if they fit.
     pub(super) fn check_disk(&mut self, now: Time) {
         let unwritten = self.commits.outstanding_bytes();

@@ -15,7 +15,8 @@ use argiope_engine::DnsAnswer;
 use super::KeeperLoop;
 use crate::error::Error;
 use crate::status;
-use crate::writer_thread::{CommitBatch, CommitFrontier};
+use argiope_store::Store;
+use argiope_store::disk::CommitBatch;
 
 /// The average length of a link, in bytes.
 const LINK_BYTES: usize = 128;
@@ -66,11 +67,11 @@ pub enum KeeperMessage {
     Control(Control, Sender<Result<(), String>>),
     /// End now, without waiting for the jobs in flight.
     EndNow,
-    /// Wakes the keeper, because `Frontier::news` has something to return.
+    /// Wakes the keeper, because the store has news.
     Wake,
 }
 
-impl<F: CommitFrontier> KeeperLoop<F> {
+impl<F: Store> KeeperLoop<F> {
     /// Processes one message; returns whether to end at once.
     pub(super) fn receive(&mut self, message: KeeperMessage) -> Result<bool, Error> {
         let now = self.clock.now();

@@ -21,7 +21,7 @@ use argiope_core::base::job::{Job, SendReporter};
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::fetcher::FetcherContext;
 use argiope_core::crawl::rules::Rules;
-use argiope_core::crawl::schedule::frontier::FrontierWaker;
+use argiope_core::crawl::schedule::frontier::{CrawlEvent, FrontierWaker};
 use argiope_core::crawl::schedule::keeper::{Changes, End, Keeper, Settled};
 use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::crawl::visit::Visit;
@@ -29,6 +29,7 @@ use argiope_core::{LaneId, Time};
 pub use argiope_engine::Clock;
 use argiope_engine::{Resolver, VisitSender};
 pub use argiope_store::MemoryFrontier;
+use argiope_store::Store;
 
 use self::crawl_clock::CrawlClock;
 pub use self::messages::{KeeperMessage, Signal};
@@ -38,7 +39,7 @@ use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::fetchers::Fetchers;
 use crate::status::CrawlTally;
-use crate::writer_thread::{CommitFrontier, CommitQueue, OutputTarget};
+use crate::writer_thread::{CommitQueue, OutputTarget};
 
 /// Receives the settled visits once they are durable, to print, count or show them.
 pub trait VisitConsumer: Send {
@@ -98,7 +99,7 @@ impl KeeperHandle {
     /// started.
     pub fn start<F, T>(setup: CrawlSetup<F, T>) -> Result<Self, Error>
     where
-        F: CommitFrontier + Send + 'static,
+        F: Store + Send + 'static,
         T: VisitConsumer + 'static,
     {
         let (inbox, messages) = channel();
@@ -159,7 +160,7 @@ fn no_engine(error: std::io::Error) -> Error {
     Error::engine(format!("the engine could not be started: {error}"), Some(error))
 }
 
-impl<F: CommitFrontier> KeeperLoop<F> {
+impl<F: Store> KeeperLoop<F> {
     fn new<T: VisitConsumer + 'static>(setup: CrawlSetup<F, T>, inbox: &Sender<KeeperMessage>) -> Result<Self, Error> {
         let CrawlSetup { frontier, rules, mut fetchers, clock, consumer, mut target, accepts_links } = setup;
         let to_keeper = inbox.clone();
@@ -181,10 +182,11 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             let _ = to_keeper.send(KeeperMessage::Sent(request));
         }));
         let to_keeper = inbox.clone();
-        keeper.frontier_mut().set_waker(FrontierWaker::new(move || {
+        let waker = FrontierWaker::new(move || {
             // Sending fails if the keeper has ended. Then it needs no news.
             let _ = to_keeper.send(KeeperMessage::Wake);
-        }));
+        });
+        keeper.frontier_mut().tell(CrawlEvent::Started(&waker))?;
         if let Some(folder) = &target.folder {
             keeper.resume_archive(folder.outputs.iter().map(|(name, length)| (&**name, *length)));
         }

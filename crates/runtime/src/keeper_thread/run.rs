@@ -4,16 +4,17 @@ use std::sync::mpsc::Receiver;
 
 use argiope_core::base::job::{Job, Purpose};
 use argiope_core::crawl::fetcher::StopMode;
+use argiope_core::crawl::schedule::frontier::{CrawlEvent, ReturnTo};
 use argiope_core::crawl::schedule::keeper::{End, Order};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::address::DnsResult;
 use argiope_core::{Link, Time};
 use argiope_engine::{DnsQuery, Resolver};
+use argiope_store::Store;
 
 use super::{KeeperLoop, KeeperMessage, Summary};
 use crate::error::Error;
 use crate::run_lines;
-use crate::writer_thread::CommitFrontier;
 
 /// How many visits one iteration of the loop processes before new jobs are handed out. With a larger number, fast hosts
 /// would delay all others.
@@ -29,7 +30,7 @@ pub(super) enum HandedOut {
     Over(End),
 }
 
-impl<F: CommitFrontier> KeeperLoop<F> {
+impl<F: Store> KeeperLoop<F> {
     /// Runs the crawl to its end, and makes the last commit.
     pub(super) fn run_to_end(mut self, messages: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
         let end = self.run(messages);
@@ -42,10 +43,9 @@ impl<F: CommitFrontier> KeeperLoop<F> {
         // The log marks these requests as sent, but they were not. Queue them again with zero tries, which replaces the
         // mark; otherwise the next run would refuse to send them.
         let unsent = std::mem::take(&mut self.unsent).into_iter();
+        let unsent = unsent.map(|(_, job)| Link { tries: 0, ..job.link }).collect();
         let end = end.and_then(|end| {
-            for (_, job) in unsent {
-                self.keeper.frontier_mut().give_back(Link { tries: 0, ..job.link })?;
-            }
+            self.keeper.frontier_mut().give_back(unsent, ReturnTo::End)?;
             Ok(end)
         });
         let elapsed = clock.now() - Time::ZERO;
@@ -89,7 +89,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
             match self.keeper.next(now)? {
                 // The request must not be sent twice, so the log says first that it is sent.
                 Order::Fetch(job) if !job.link.is_repeatable() => {
-                    self.keeper.frontier_mut().mark_sent(&job.link)?;
+                    self.keeper.frontier_mut().tell(CrawlEvent::Sending(&job.link))?;
                     self.unsent.push((self.keeper.frontier().log_end(), job));
                     self.commits.request_commit(now);
                 }
@@ -261,7 +261,7 @@ impl<F: CommitFrontier> KeeperLoop<F> {
                     self.reader.deliver(settled.visit.is_fetched_page());
                 }
             }
-            self.commits.add_visit(settled, self.keeper.frontier_mut(), now)?;
+            self.commits.add_visit(settled, now);
         }
         Ok(())
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use argiope_core::Time;
 use argiope_core::crawl::schedule::carryover::UnreadPages;
+use argiope_store::Store;
 
 use super::KeeperLoop;
 use super::messages::{KeeperMessage, Signal};
 use crate::error::Error;
-use crate::writer_thread::CommitFrontier;
 
 /// The number of pages that the reader has not taken at which no more requests start.
 const MAX_UNREAD: u64 = 1_024;
@@ -111,7 +111,7 @@ impl LibraryReader {
     }
 }
 
-impl<F: CommitFrontier> KeeperLoop<F> {
+impl<F: Store> KeeperLoop<F> {
     /// Applies the reader's report that it has processed these pages. `receipt` is called when this is durable.
     pub(super) fn pages_processed(
         &mut self,

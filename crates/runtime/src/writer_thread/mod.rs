@@ -26,7 +26,6 @@
 //! - A thread that fails sends its error to the keeper before it waits for another thread, and closes its channels. The
 //!   keeper then waits for nothing but the end of both threads. So no failure leaves a thread waiting.
 
-mod frontier;
 mod progress;
 #[cfg(test)]
 mod tests;
@@ -39,12 +38,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use argiope_core::Time;
-use argiope_core::crawl::schedule::frontier::StoreError;
+use argiope_core::crawl::schedule::frontier::{Settlement, StoreError};
 use argiope_core::crawl::schedule::keeper::{ArchiveChunk, Settled};
-pub use argiope_store::disk::CommitBatch;
-use argiope_store::disk::{Files, Lock, LogWriter, OutputHash, is_inside};
+use argiope_store::disk::{CommitBatch, Files, Lock, LogWriter, OutputHash, is_inside};
 
-pub use self::frontier::CommitFrontier;
+#[cfg(doc)]
+use argiope_store::Commits;
+use argiope_store::{CommittedOutput, Store};
+
 use self::progress::CommitProgress;
 use self::writer::{OutputFiles, Writer};
 use crate::error::Error;
@@ -77,9 +78,9 @@ const MAX_GROWTH: usize = 8;
 /// sent at once.
 const MAX_QUEUED: usize = 64;
 
-/// Argument of [`CommitFrontier::commit`]: a commit at the end of a run.
+/// Argument of [`Commits::commit`]: a commit at the end of a run.
 const LAST: bool = true;
-/// Argument of [`CommitFrontier::commit`]: a commit during a run.
+/// Argument of [`Commits::commit`]: a commit during a run.
 const NOT_LAST: bool = false;
 
 /// The outputs of a crawl. The default has none.
@@ -214,9 +215,9 @@ impl CommitQueue {
 
     /// Prepares the first commit, which lists the outputs. [`CommitQueue::send_first_commit_once`] sends it after the
     /// first requests, which do not wait for it.
-    pub fn prepare_first_commit<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
+    pub fn prepare_first_commit<S: Store>(&mut self, store: &mut S) -> Result<(), Error> {
         if self.has_crawl_directory {
-            let batch = frontier.commit(&as_pairs(&self.lengths), NOT_LAST)?;
+            let batch = store.commit(&self.outputs(), NOT_LAST)?;
             self.first_commit = Some(CommitUnit { begins: self.empty_outputs(), items: Vec::new(), batch });
         }
         Ok(())
@@ -247,19 +248,15 @@ impl CommitQueue {
     }
 
     /// Adds a record that does not belong to a visit.
-    pub fn add_line<F: CommitFrontier>(&mut self, line: Vec<u8>, frontier: &mut F, now: Time) -> Result<(), Error> {
-        frontier.keep_line(&line)?;
+    pub fn add_line<S: Store>(&mut self, line: Vec<u8>, store: &mut S, now: Time) -> Result<(), Error> {
+        store.settle(&mut [Settlement::line(&line)])?;
         self.add(Item::Line(line), now);
         Ok(())
     }
 
-    /// Adds a settled visit. The frontier already has its record, unless it is of a robots.txt.
-    pub fn add_visit<F: CommitFrontier>(&mut self, settled: Settled, frontier: &mut F, now: Time) -> Result<(), Error> {
-        if settled.is_robots_txt() {
-            frontier.keep_line(&settled.line)?;
-        }
+    /// Adds a settled visit. The store already has its record.
+    pub fn add_visit(&mut self, settled: Settled, now: Time) {
         self.add(Item::Visit(settled), now);
-        Ok(())
     }
 
     /// Makes a commit due soon, because of an event that is not among the collected items.
@@ -338,8 +335,8 @@ impl CommitQueue {
     }
 
     /// Commits what was collected.
-    pub fn send<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        self.send_collected(frontier, NOT_LAST)
+    pub fn send<S: Store>(&mut self, store: &mut S) -> Result<(), Error> {
+        self.send_collected(store, NOT_LAST)
     }
 
     /// When the next commit is due if nothing else happens.
@@ -367,15 +364,15 @@ impl CommitQueue {
     }
 
     /// Records that a commit is durable. Starts a compaction if one is due and none runs.
-    pub fn mark_durable<F: CommitFrontier>(&mut self, batch: &CommitBatch, frontier: &mut F) -> Result<(), Error> {
+    pub fn mark_durable<S: Store>(&mut self, batch: &CommitBatch, store: &mut S) -> Result<(), Error> {
         self.in_progress = self.in_progress.saturating_sub(1);
         self.progress.remove_durable();
-        frontier.acknowledge(batch)?;
+        store.acknowledge(batch)?;
         if self.compaction.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return Ok(());
         }
         self.join_compaction()?;
-        if let Some(compaction) = frontier.take_compaction() {
+        if let Some(compaction) = store.take_compaction() {
             let lock = self.lock.clone();
             let thread = thread::Builder::new().name("compaction".into()).spawn(move || {
                 let _lock = lock;
@@ -387,10 +384,10 @@ impl CommitQueue {
     }
 
     /// Makes the last commit.
-    pub fn send_last<F: CommitFrontier>(&mut self, frontier: &mut F) -> Result<(), Error> {
-        self.send_collected(frontier, LAST)?;
+    pub fn send_last<S: Store>(&mut self, store: &mut S) -> Result<(), Error> {
+        self.send_collected(store, LAST)?;
         // All pages of the run are sent. The remaining commits are portions of the snapshot.
-        while let Some(batch) = frontier.commit(&as_pairs(&self.lengths), LAST)? {
+        while let Some(batch) = store.commit(&self.outputs(), LAST)? {
             self.dispatch(CommitUnit { batch: Some(batch), ..CommitUnit::default() }, 0)?;
         }
         Ok(())
@@ -417,16 +414,20 @@ impl CommitQueue {
     }
 
     /// Makes a commit of everything collected, and sends it to the writer.
-    fn send_collected<F: CommitFrontier>(&mut self, frontier: &mut F, is_last: bool) -> Result<(), Error> {
+    fn send_collected<S: Store>(&mut self, store: &mut S, is_last: bool) -> Result<(), Error> {
         self.send_first_commit_once()?;
-        if let Some(OutputFile { name, hash }) = &self.jsonl {
-            frontier.keep_output_hash(name, hash.value());
-        }
-        let batch = frontier.commit(&as_pairs(&self.lengths), is_last)?;
+        let batch = store.commit(&self.outputs(), is_last)?;
         (self.first_event, self.is_urgent) = (None, false);
         let (begins, items) = (std::mem::take(&mut self.begins), std::mem::take(&mut self.items));
         let bytes = std::mem::take(&mut self.bytes);
         self.dispatch(CommitUnit { begins, items, batch }, bytes)
+    }
+
+    /// The state of the output files including everything collected.
+    fn outputs(&self) -> Vec<CommittedOutput<'_>> {
+        let hash =
+            |name: &Box<str>| self.jsonl.as_ref().filter(|jsonl| jsonl.name == *name).map(|jsonl| jsonl.hash.value());
+        self.lengths.iter().map(|(name, length)| CommittedOutput { name, length: *length, hash: hash(name) }).collect()
     }
 
     /// Sends a commit to the writer, which is started if it does not run.
@@ -448,9 +449,4 @@ impl CommitQueue {
         }
         Ok(())
     }
-}
-
-/// The lengths of the output files in the form that [`CommitFrontier::commit`] takes.
-fn as_pairs(lengths: &BTreeMap<Box<str>, u64>) -> Vec<(&str, u64)> {
-    lengths.iter().map(|(name, end)| (&**name, *end)).collect()
 }

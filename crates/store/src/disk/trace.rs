@@ -185,7 +185,8 @@ impl UrlTracer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use argiope_core::{Frontier, Link, Url};
+    use argiope_core::crawl::schedule::frontier::put_all;
+    use argiope_core::{Link, Url};
 
     #[test]
     fn a_collision_of_hashes_does_not_show_another_url_or_host() {
@@ -193,7 +194,7 @@ mod tests {
         let mut opened = super::super::open(folder.path(), &CrawlSettings::new(), usize::MAX).expect("opens");
         let urls = ["http://a.example/", "http://b.example/"];
         let links = urls.map(|url| Link::root(Url::parse(url).expect("a URL"), 0));
-        let lanes = opened.frontier.put(links.to_vec()).expect("put").lanes;
+        let lanes = put_all(&mut opened.frontier, &links).expect("put").lanes;
         opened.frontier.write_note(lanes[0], b"note").expect("writes");
         let line = br#"{"v":1,"type":"robots","url":"http://a.example/robots.txt"}"#;
         opened.frontier.keep_line(line).expect("keeps");

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use argiope_core::crawl::rules::{Config, ProgramSettings};
-use argiope_core::crawl::schedule::frontier::{StoreError, StoreErrorKind};
-use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, Link, LinkKind, LinkList, LinkRef, Url};
+use argiope_core::crawl::schedule::frontier::{Settlement, StoreError, StoreErrorKind, put_all};
+use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, History as _, Link, LinkKind, LinkList, Url};
 use argiope_fleet::segments::{SegmentStore, open_graph, redacted_place};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;
@@ -181,21 +181,21 @@ fn add_record(
     // The record of a robots.txt, and a record without a URL, does not settle a link.
     let is_robots = record.r#for.as_deref() == Some("robots");
     let (Ok(url), Some(outcome), false) = (Url::parse(&record.url), record.outcome, is_robots) else {
-        frontier.keep_line(line)?;
+        frontier.settle(&mut [Settlement::line(line)])?;
         return Ok(files);
     };
     let via = record.via.as_deref().and_then(|via| Url::parse(via).ok());
     // The record does not contain how many redirects the link may still follow, and a settled link does not need it.
     let link =
         Link { url, via, depth: record.depth(), redirects: max_redirects, tries: record.tries(), kind, request: None };
-    let Some(lane) = frontier.offer(LinkRef::from(&link))? else {
+    let Some(&lane) = put_all(frontier, [&link])?.lanes.first() else {
         return Err(StoreError::new(StoreErrorKind::Damaged, format!("{} has two records", record.url)));
     };
     // The lane has only this link, because all links before it are settled.
     for taken in frontier.take(lane, usize::MAX)? {
         let final_outcome =
             FinalOutcome { outcome, status: record.status, record: line, is_fetched_page: record.is_page() };
-        frontier.settle(&taken, final_outcome)?;
+        frontier.settle(&mut [Settlement::of(&taken, final_outcome)])?;
     }
     Ok(files)
 }

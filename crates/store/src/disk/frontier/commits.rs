@@ -1,6 +1,7 @@
 //! Commits of the [`DiskFrontier`], and the snapshots that they carry.
 
-use super::DiskFrontier;
+use super::{DiskFrontier, Leased};
+use crate::commits::{Commits, CommittedOutput};
 use crate::disk::compaction::Compaction;
 use crate::disk::known;
 use crate::disk::log::{CommitBatch, LogReader};
@@ -154,34 +155,6 @@ impl DiskFrontier {
         Ok(Some(portion))
     }
 
-    /// Records that everything up to the end of this batch is durable.
-    pub fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
-        let (last_portion, is_pending) = &mut self.snapshots.last_portion;
-        *is_pending &= *last_portion > batch.end();
-        let is_durable = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
-        if let Some((_, retired)) = self.snapshots.unacknowledged.take_if(is_durable) {
-            // The earlier snapshot is replaced, so its run files are not needed any more.
-            known::remove(&*self.files, &retired)?;
-        }
-        self.durable = self.durable.max(batch.end());
-        self.has_completed_file |= batch.new_file_number.is_some();
-        self.journal.acknowledge(batch.end())
-    }
-
-    /// Returns the compaction that is due, if any. One is due when the commit that begins a round is durable, and when
-    /// a file of the log is complete.
-    pub fn take_compaction(&mut self) -> Option<Compaction> {
-        let rounds = self.rounds.take_if(|(start, _)| self.durable > *start);
-        let keep_from = rounds.map(|(_, keep_from)| keep_from).filter(|from| self.journal.needs_compaction(*from));
-        if !std::mem::take(&mut self.has_completed_file) && keep_from.is_none() {
-            return None;
-        }
-        if let Some(keep_from) = keep_from {
-            self.journal.forget_before(keep_from);
-        }
-        Some(Compaction { files: Arc::clone(&self.files), crawl: self.crawl, keep_from })
-    }
-
     /// For tests: sets the log growth that starts a snapshot, during a run and at its end, and the portion size.
     #[doc(hidden)]
     pub fn set_snapshots(&mut self, min_growth: u64, min_growth_at_end: u64, min_portion: usize) {
@@ -199,5 +172,65 @@ impl DiskFrontier {
     /// Appends a chunk of the link graph to the journal.
     pub(super) fn append_chunk(&mut self, chunk: &[u8]) -> Result<(), StoreError> {
         self.journal.append(&Record::Edges { chunk }).map(drop)
+    }
+}
+
+impl Commits for DiskFrontier {
+    fn commit(&mut self, outputs: &[CommittedOutput<'_>], is_last: bool) -> Result<Option<CommitBatch>, StoreError> {
+        for CommittedOutput { name, hash, .. } in outputs {
+            self.new_hashes.extend(hash.map(|hash| ((*name).into(), hash)));
+        }
+        let outputs: Vec<(&str, u64)> = outputs.iter().map(|output| (output.name, output.length)).collect();
+        self.seal(&outputs, is_last)
+    }
+
+    fn acknowledge(&mut self, batch: &CommitBatch) -> Result<(), StoreError> {
+        let (last_portion, is_pending) = &mut self.snapshots.last_portion;
+        *is_pending &= *last_portion > batch.end();
+        let is_durable = |(end, _): &mut (u64, Vec<u32>)| batch.completes_snapshot && *end <= batch.end();
+        if let Some((_, retired)) = self.snapshots.unacknowledged.take_if(is_durable) {
+            // The earlier snapshot is replaced, so its run files are not needed any more.
+            known::remove(&*self.files, &retired)?;
+        }
+        self.durable = self.durable.max(batch.end());
+        self.has_completed_file |= batch.new_file_number.is_some();
+        self.journal.acknowledge(batch.end())
+    }
+
+    /// One is due when the commit that begins a round is durable, and when
+    /// a file of the log is complete.
+    fn take_compaction(&mut self) -> Option<Compaction> {
+        let rounds = self.rounds.take_if(|(start, _)| self.durable > *start);
+        let keep_from = rounds.map(|(_, keep_from)| keep_from).filter(|from| self.journal.needs_compaction(*from));
+        if !std::mem::take(&mut self.has_completed_file) && keep_from.is_none() {
+            return None;
+        }
+        if let Some(keep_from) = keep_from {
+            self.journal.forget_before(keep_from);
+        }
+        Some(Compaction { files: Arc::clone(&self.files), crawl: self.crawl, keep_from })
+    }
+
+    fn log_end(&self) -> u64 {
+        self.journal.appended_end()
+    }
+
+    fn durable_end(&self) -> u64 {
+        self.durable
+    }
+
+    /// Without the commits that are being written.
+    fn bytes(&self) -> usize {
+        self.state.bytes()
+            + self.graph.bytes()
+            + self.earlier.bytes()
+            + self.requeue.bytes()
+            // The hash table has one byte of metadata per entry.
+            + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
+    }
+
+    /// Names, the entry of each queue, and the position of each lane's note.
+    fn host_bytes(&self) -> usize {
+        self.state.host_bytes()
     }
 }

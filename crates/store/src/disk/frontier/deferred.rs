@@ -6,7 +6,7 @@
 //!
 //! When a deferred link gets the lane of its host, a second log entry in that lane replaces the first one.
 
-use argiope_core::{Frontier, LaneId, LinkRef, StoreError};
+use argiope_core::{Frontier, LinkRef, StoreError};
 
 use super::DiskFrontier;
 use super::links::LinkChange;
@@ -15,11 +15,8 @@ use crate::disk::state::State;
 use crate::link_codec::{after_host, after_scheme};
 
 impl DiskFrontier {
-    /// Adds a link to the deferred ones. Returns whether it was new.
-    pub(super) fn defer_link(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
-        if !self.state.known.insert(link.fingerprint(self.key()))? {
-            return Ok(false);
-        }
+    /// Adds a new link to the deferred ones.
+    pub(super) fn defer(&mut self, link: LinkRef<'_>) -> Result<(), StoreError> {
         let lane = match self.deferred_lane {
             Some(lane) => lane,
             None => self.lane_of(DEFERRED)?,
@@ -28,13 +25,12 @@ impl DiskFrontier {
         let position = self.write_link(lane, link, after_scheme(link.url), LinkChange::default())?;
         self.state.queue(lane, link.rank(), position);
         self.queued += 1;
-        Ok(true)
+        Ok(())
     }
 
-    /// Moves up to `max_links` deferred links to the lanes of their hosts. Returns these lanes, sorted and distinct.
-    pub(super) fn move_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
-        let Some(deferred) = self.deferred_lane else { return Ok(Vec::new()) };
-        let mut lanes = Vec::new();
+    /// Moves up to `max_links` deferred links to the lanes of their hosts, which are added to `admitted`.
+    pub(super) fn move_deferred(&mut self, max_links: usize) -> Result<(), StoreError> {
+        let Some(deferred) = self.deferred_lane else { return Ok(()) };
         for _ in 0..max_links {
             let State { queues, storage, .. } = &mut self.state;
             let Some(queue) = queues.get_mut(deferred.index()) else { break };
@@ -45,10 +41,10 @@ impl DiskFrontier {
             let rest = after_host(link.url.as_ref());
             let position = self.write_link(lane, LinkRef::from(&link), rest, change)?;
             self.state.queue(lane, rank, position);
-            lanes.push(lane);
+            self.admitted.push(lane);
         }
-        lanes.sort_unstable();
-        lanes.dedup();
-        Ok(lanes)
+        self.admitted.sort_unstable();
+        self.admitted.dedup();
+        Ok(())
     }
 }

@@ -25,10 +25,13 @@ use super::snapshot_reader::{self, QueuePositions};
 use super::spill;
 use super::state::State;
 use crate::link_codec::after_host;
-use argiope_core::base::link::{ALREADY_SENT, link_fingerprint};
+use argiope_core::base::link::ALREADY_SENT;
+use argiope_core::crawl::schedule::frontier::{
+    CrawlEvent, FrontierNews, NewHosts, News, Placement, QueuedLane, ReturnTo, SettledSubject, Settlement, Standing,
+};
 use argiope_core::{
-    Counts, FinalOutcome, FoundEdges, Frontier, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind, Url,
-    UrlRef,
+    Counts, FinalOutcome, FoundEdges, Frontier, History, LaneId, Link, LinkKind, LinkRef, StoreError, StoreErrorKind,
+    Time, Url, UrlRef,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -44,6 +47,8 @@ pub struct DiskFrontier {
     queued: u64,
     /// The lane of deferred links, if there have been any.
     deferred_lane: Option<LaneId>,
+    /// Lanes that got deferred links, and that `news` has not reported yet.
+    admitted: Vec<LaneId>,
     /// The links that were taken and not settled, by fingerprint.
     leased: HashMap<u64, Leased>,
     journal: Journal,
@@ -118,6 +123,7 @@ impl DiskFrontier {
             leased: HashMap::new(),
             earlier: EarlierOutcomes::default(),
             requeue: Requeue::default(),
+            admitted: Vec::new(),
             is_recrawl: false,
             page_written: None,
             page_read: None,
@@ -179,16 +185,6 @@ impl DiskFrontier {
         Ok(Recovered { frontier, writer, messages })
     }
 
-    /// The end of the log, including records that are not committed yet.
-    pub fn log_end(&self) -> u64 {
-        self.journal.appended_end()
-    }
-
-    /// Everything up to this position is on disk.
-    pub fn durable_end(&self) -> u64 {
-        self.durable
-    }
-
     /// The key of the fingerprints.
     pub fn key(&self) -> u64 {
         self.key
@@ -202,11 +198,6 @@ impl DiskFrontier {
     /// The hash of the committed part of an output file, if it is known.
     pub fn output_hash(&self, name: &str) -> Option<u64> {
         self.state.output_hashes.get(name).copied()
-    }
-
-    /// Sets the hash of an output file, to be stored by the next commit.
-    pub fn keep_output_hash(&mut self, name: &str, hash: u64) {
-        self.new_hashes.insert(name.into(), hash);
     }
 
     /// Whether [`record_created`](Self::record_created) recorded a file of this name.
@@ -227,7 +218,7 @@ impl DiskFrontier {
         self.state.lines
     }
 
-    /// Stores a record that does not belong to an outcome: start and end of a run, robots.txt, skipped links.
+    /// Stores a record that belongs to no link: start and end of a run, robots.txt, skipped links.
     pub fn keep_line(&mut self, line: &[u8]) -> Result<(), StoreError> {
         self.journal.append(&Record::Line { line })?;
         self.state.lines += 1;
@@ -274,20 +265,40 @@ impl DiskFrontier {
         })
     }
 
-    /// Approximate memory use in bytes, without commits being written.
-    pub fn bytes(&self) -> usize {
-        self.state.bytes()
-            + self.graph.bytes()
-            + self.earlier.bytes()
-            + self.requeue.bytes()
-            // The hash table has one byte of metadata per entry.
-            + self.leased.capacity() * (size_of::<(u64, Leased)>() + 1)
+    /// Stores the links of a page in the link graph. They replace the page's earlier links.
+    pub fn keep_edges(&mut self, found: &FoundEdges<'_>) -> Result<(), StoreError> {
+        let edges = found.links.texts();
+        let edges = edges.map(|(target, kind, nofollow, anchor)| NewEdge { target, kind, nofollow, anchor });
+        let with_texts = found.links.has_anchors();
+        let chunk = self.graph.add(found.source.as_str(), found.is_sitemap, found.cut, edges, with_texts);
+        chunk.map_or(Ok(()), |chunk| self.append_chunk(&chunk))
     }
 
-    /// The memory that grows with the number of hosts and cannot be spilled to disk: names, the entry of each queue,
-    /// and the position of each lane's note.
-    pub fn host_bytes(&self) -> usize {
-        self.state.host_bytes()
+    /// Queues a new link in the lane of its host, or without a lane.
+    fn add_link(&mut self, link: LinkRef<'_>, new_hosts: NewHosts) -> Result<Placement, StoreError> {
+        let host = link.url.host();
+        if new_hosts == NewHosts::AreDeferred && self.state.names.find(host).is_none() {
+            self.defer(link)?;
+            return Ok(Placement::Deferred);
+        }
+        let lane = self.lane_of(host)?;
+        self.append_link(lane, link, None)?;
+        Ok(Placement::Queued(lane))
+    }
+
+    /// Records that the request of a leased link is sent.
+    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
+        let Leased { lane, rank, position } = self.end_lease(link)?;
+        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
+        let change = LinkChange { replaces: Some(position), ..LinkChange::default() };
+        let position = self.write_link(lane, LinkRef::from(&sent), after_host(sent.url.as_ref()), change)?;
+        self.leased.insert(link.fingerprint(self.key), Leased { lane, rank, position });
+        Ok(())
+    }
+
+    /// How many links of a lane are queued.
+    fn queue_length(&self, lane: LaneId) -> u64 {
+        self.state.queues.get(lane.index()).map_or(0, |queue| queue.len(&self.state.storage.chains))
     }
 
     /// Removes a link from `leased` and returns it; an error if it is not leased.
@@ -298,21 +309,26 @@ impl DiskFrontier {
 }
 
 impl Frontier for DiskFrontier {
-    fn offer(&mut self, link: LinkRef<'_>) -> Result<Option<LaneId>, StoreError> {
-        if !self.state.known.insert(link.fingerprint(self.key))? {
-            return Ok(None);
+    fn put(
+        &mut self,
+        links: &[LinkRef<'_>],
+        new_hosts: NewHosts,
+        admit: &mut dyn FnMut(usize, Standing) -> bool,
+    ) -> Result<Vec<Placement>, StoreError> {
+        let fingerprints: Vec<u64> = links.iter().map(|link| link.fingerprint(self.key)).collect();
+        self.state.known.in_memory.prefetch(fingerprints.iter().copied());
+        let mut placements = Vec::with_capacity(links.len());
+        for (index, (link, fingerprint)) in links.iter().zip(fingerprints).enumerate() {
+            let is_known = self.state.known.contains(fingerprint)?;
+            let is_admitted = admit(index, if is_known { Standing::Known } else { Standing::New });
+            placements.push(if is_known || !is_admitted {
+                Placement::NotAdded
+            } else {
+                self.state.known.insert(fingerprint)?;
+                self.add_link(*link, new_hosts)?
+            });
         }
-        let lane = self.lane_of(link.url.host())?;
-        self.append_link(lane, link, None)?;
-        Ok(Some(lane))
-    }
-
-    fn prefetch(&self, links: &mut dyn Iterator<Item = LinkRef<'_>>) {
-        self.state.known.in_memory.prefetch(links.map(|link| link.fingerprint(self.key)));
-    }
-
-    fn is_known(&self, url: UrlRef<'_>, kind: LinkKind) -> Result<bool, StoreError> {
-        self.state.known.contains(link_fingerprint(url, kind, self.key))
+        Ok(placements)
     }
 
     fn take(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
@@ -329,41 +345,39 @@ impl Frontier for DiskFrontier {
         Ok(links)
     }
 
-    fn settle(&mut self, link: &Link, final_outcome: FinalOutcome<'_>) -> Result<(), StoreError> {
-        let Leased { lane, position, .. } = self.end_lease(link)?;
-        let FinalOutcome { outcome, status, record: line, .. } = final_outcome;
-        self.journal.append(&Record::FinalOutcome { lane, link: position, outcome, status, line })?;
-        self.state.settled += 1;
+    fn settle(&mut self, batch: &mut [Settlement<'_>]) -> Result<(), StoreError> {
+        for Settlement { subject, edges, .. } in batch {
+            if let Some(found) = edges {
+                self.keep_edges(found)?;
+            }
+            match *subject {
+                SettledSubject::Link(link, FinalOutcome { outcome, status, record: line, .. }) => {
+                    let Leased { lane, position, .. } = self.end_lease(link)?;
+                    self.journal.append(&Record::FinalOutcome { lane, link: position, outcome, status, line })?;
+                    self.state.settled += 1;
+                }
+                SettledSubject::Line(line) => self.keep_line(line)?,
+            }
+        }
         Ok(())
     }
 
-    fn give_back(&mut self, link: Link) -> Result<(), StoreError> {
-        let Leased { lane, position, .. } = self.end_lease(&link)?;
-        self.append_link(lane, LinkRef::from(&link), Some(position))
-    }
-
-    fn mark_sent(&mut self, link: &Link) -> Result<(), StoreError> {
-        let Leased { lane, rank, position } = self.end_lease(link)?;
-        let sent = Link { tries: ALREADY_SENT, ..link.clone() };
-        let change = LinkChange { replaces: Some(position), ..LinkChange::default() };
-        let position = self.write_link(lane, LinkRef::from(&sent), after_host(sent.url.as_ref()), change)?;
-        self.leased.insert(link.fingerprint(self.key), Leased { lane, rank, position });
-        Ok(())
-    }
-
-    fn put_back(&mut self, link: Link) -> Result<(), StoreError> {
-        if self.snapshots.in_progress.is_some() {
-            // The snapshot in progress may already contain the lane's queue without this link, and would lose it.
-            return self.give_back(link);
+    fn give_back(&mut self, links: Vec<Link>, to: ReturnTo) -> Result<(), StoreError> {
+        for link in links {
+            let Leased { lane, rank, position } = self.end_lease(&link)?;
+            // A snapshot in progress may already contain the lane's queue without this link, and would lose it.
+            if to == ReturnTo::End || self.snapshots.in_progress.is_some() {
+                self.append_link(lane, LinkRef::from(&link), Some(position))?;
+                continue;
+            }
+            // Creates the queue if the lane has none.
+            self.state.queue_mut(lane);
+            let State { queues, storage, .. } = &mut self.state;
+            if let Some(queue) = queues.get_mut(lane.index()) {
+                queue.insert(vec![(rank, position)], storage)?;
+            }
+            self.queued += 1;
         }
-        let Leased { lane, rank, position } = self.end_lease(&link)?;
-        // Creates the queue if the lane has none.
-        self.state.queue_mut(lane);
-        let State { queues, storage, .. } = &mut self.state;
-        if let Some(queue) = queues.get_mut(lane.index()) {
-            queue.insert(vec![(rank, position)], storage)?;
-        }
-        self.queued += 1;
         Ok(())
     }
 
@@ -375,32 +389,8 @@ impl Frontier for DiskFrontier {
         Ok(lane)
     }
 
-    fn lane_name(&self, lane: LaneId) -> Option<&str> {
-        self.state.names.name(lane)
-    }
-
-    fn has_lane(&self, host: &str) -> bool {
-        self.state.names.find(host).is_some()
-    }
-
-    fn can_defer(&self) -> bool {
-        true
-    }
-
-    fn defer(&mut self, link: LinkRef<'_>) -> Result<bool, StoreError> {
-        self.defer_link(link)
-    }
-
-    fn deferred(&self) -> u64 {
-        self.deferred_lane.map_or(0, |lane| self.queued_in(lane))
-    }
-
-    fn admit_deferred(&mut self, max_links: usize) -> Result<Vec<LaneId>, StoreError> {
-        self.move_deferred(max_links)
-    }
-
-    fn queued_in(&self, lane: LaneId) -> u64 {
-        self.state.queues.get(lane.index()).map_or(0, |queue| queue.len(&self.state.storage.chains))
+    fn lane(&self, lane: LaneId) -> Option<QueuedLane<'_>> {
+        Some(QueuedLane { name: self.state.names.name(lane)?, queued: self.queue_length(lane) })
     }
 
     fn lanes_with_work(&self) -> Vec<LaneId> {
@@ -408,6 +398,27 @@ impl Frontier for DiskFrontier {
         with_work.map(|(number, _)| LaneId(number)).filter(|lane| Some(*lane) != self.deferred_lane).collect()
     }
 
+    fn counts(&self) -> Counts {
+        let (known, leased) = (self.state.known.len(), self.leased.len() as u64);
+        let deferred = self.deferred_lane.map_or(0, |lane| self.queue_length(lane));
+        Counts { known, queued: self.queued, leased, settled: self.state.settled, deferred }
+    }
+
+    fn tell(&mut self, event: CrawlEvent<'_>) -> Result<(), StoreError> {
+        match event {
+            CrawlEvent::Sending(link) => self.mark_sent(link),
+            CrawlEvent::RoomForHosts(max_links) => self.move_deferred(max_links),
+            CrawlEvent::Started(_) | CrawlEvent::AttemptFailed { .. } | CrawlEvent::Left(_) => Ok(()),
+        }
+    }
+
+    fn news(&mut self, _now: Time) -> Result<News, StoreError> {
+        let lanes = std::mem::take(&mut self.admitted);
+        Ok(News { events: lanes.into_iter().map(FrontierNews::Work).collect(), ..News::default() })
+    }
+}
+
+impl History for DiskFrontier {
     fn keep_note(&mut self, about: Option<LaneId>, note: &[u8]) -> Result<(), StoreError> {
         self.write_note(about.unwrap_or(CRAWL_NOTES), note)
     }
@@ -422,18 +433,5 @@ impl Frontier for DiskFrontier {
 
     fn earlier(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
         self.earlier_record(url, kind)
-    }
-
-    fn keep_edges(&mut self, found: &FoundEdges<'_>) -> Result<(), StoreError> {
-        let edges = found.links.texts();
-        let edges = edges.map(|(target, kind, nofollow, anchor)| NewEdge { target, kind, nofollow, anchor });
-        let with_texts = found.links.has_anchors();
-        let chunk = self.graph.add(found.source.as_str(), found.is_sitemap, found.cut, edges, with_texts);
-        chunk.map_or(Ok(()), |chunk| self.append_chunk(&chunk))
-    }
-
-    fn counts(&self) -> Counts {
-        let (known, leased) = (self.state.known.len(), self.leased.len() as u64);
-        Counts { known, queued: self.queued, leased, settled: self.state.settled }
     }
 }

@@ -117,7 +117,7 @@ impl DiskFrontier {
     /// Starts a round; returns the number of links. [`Self::requeue_portion`] queues them. Only a finished crawl can be
     /// recrawled.
     pub fn begin_round(&mut self) -> Result<u64, StoreError> {
-        if !self.is_done() {
+        if !self.counts().is_done() {
             return Err(StoreError::new(StoreErrorKind::Misuse, "this crawl is not finished"));
         }
         // A round has its own files, so that earlier ones can be compacted.
@@ -337,7 +337,7 @@ impl DiskFrontier {
         self.journal.walk(|position, record| {
             match record {
                 Record::Link(LinkRecord { lane, link, .. }) => {
-                    let key = link.fingerprint(self.lane_name(lane).unwrap_or(""), self.key(), &mut text);
+                    let key = link.fingerprint(self.state.names.name(lane).unwrap_or(""), self.key(), &mut text);
                     if let Some(key) = key.filter(|key| found.contains_key(key)) {
                         positions.insert(position, key);
                         // A queued link has no outcome yet.
@@ -390,7 +390,7 @@ impl DiskFrontier {
         self.rounds = Some((start, previous_start));
         let last_queued = self.read_note(REQUEUE_NOTE)?.and_then(|note| note.try_into().ok());
         let last_queued = last_queued.map_or(ALL_QUEUED, u64::from_le_bytes);
-        if last_queued != ALL_QUEUED || !self.is_done() {
+        if last_queued != ALL_QUEUED || !self.counts().is_done() {
             self.recall_earlier(previous_start, start)?;
         }
         self.requeue.0.retain(|(link, _)| *link > last_queued);

@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, VecDeque};
 use super::Keeper;
 use crate::base::job::LaneId;
 use crate::base::time::Time;
-use crate::crawl::schedule::frontier::{Frontier, StoreError};
+use crate::crawl::schedule::frontier::{CrawlEvent, Frontier, History, QueuedLane, ReturnTo, StoreError};
 
 /// How many deferred links are moved to lanes at a time.
 const MAX_ADMITTED_PER_CALL: usize = 1_024;
@@ -114,15 +114,14 @@ impl LaneSet {
     }
 }
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Records that a lane has queued links: updates it on the workbench, or adds it to the waiting lanes.
     pub(super) fn announce_lane(&mut self, lane: LaneId, now: Time) {
         self.waiting.had_work.insert(lane);
         if !self.bench.holds(lane) {
             self.waiting.push(lane);
-        } else if let Some(name) = self.frontier.lane_name(lane) {
-            let backlog = self.frontier.queued_in(lane);
-            self.bench.set_backlog(lane, name, backlog, now);
+        } else if let Some(QueuedLane { name, queued }) = self.frontier.lane(lane) {
+            self.bench.set_backlog(lane, name, queued, now);
         }
     }
 
@@ -148,22 +147,20 @@ impl<F: Frontier> Keeper<F> {
     /// Moves deferred links to the lanes of their hosts, if memory has room for more hosts. Called when no lane waits,
     /// so that few of these hosts are in memory at a time.
     fn admit_deferred(&mut self, now: Time) -> Result<(), StoreError> {
-        if self.is_full_of_hosts || self.ended.is_some() || self.frontier.deferred() == 0 {
+        if self.is_full_of_hosts || self.ended.is_some() || self.frontier.counts().deferred == 0 {
             return Ok(());
         }
-        for lane in self.frontier.admit_deferred(MAX_ADMITTED_PER_CALL)? {
-            self.announce_lane(lane, now);
-        }
-        Ok(())
+        self.frontier.tell(CrawlEvent::RoomForHosts(MAX_ADMITTED_PER_CALL))?;
+        self.apply_news(now)
     }
 
     /// Puts a lane on the workbench, with the stored state of its host.
     pub(super) fn activate(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
-        let backlog = self.frontier.queued_in(lane);
+        let Some(QueuedLane { name, queued: backlog }) = self.frontier.lane(lane) else { return Ok(()) };
         if backlog == 0 || self.leaving.contains(&lane) {
             return Ok(());
         }
-        let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
+        let name = name.to_owned();
         let asked = self.recall_lane(lane, &name, now)?;
         self.bench.set_backlog(lane, &name, backlog, now);
         self.keep_initial_delay(lane, asked, now);
@@ -177,9 +174,7 @@ impl<F: Frontier> Keeper<F> {
             return Ok(false);
         }
         let Some((lane, until, links)) = self.bench.park_lane(now) else { return Ok(false) };
-        for link in links {
-            self.frontier.put_back(link)?;
-        }
+        self.frontier.give_back(links, ReturnTo::OldPlace)?;
         self.waiting.park(lane, until);
         Ok(true)
     }

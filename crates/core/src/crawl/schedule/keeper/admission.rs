@@ -5,79 +5,93 @@ use std::sync::Arc;
 use super::Keeper;
 use crate::base::custom_request::CustomRequest;
 use crate::base::job::LaneId;
+use crate::base::link::LinkRef;
 use crate::base::time::Time;
-use crate::crawl::schedule::frontier::{Frontier, StoreError};
-use crate::crawl::schedule::trap::{Cut, Traps};
-use crate::crawl::visit::Visit;
-use crate::page::scope::ScopeRule;
+use crate::crawl::schedule::frontier::{Frontier, History, NewHosts, Placement, Standing, StoreError, lanes_of};
+use crate::crawl::schedule::trap::{Cut, Judging, TrapRule, Traps};
+use crate::crawl::visit::{PageFindings, Visit};
 
-/// How many links are announced to the frontier at a time. The cache lines that the frontier prefetches for them must
-/// fit into the processor's cache.
-const PREFETCHED: usize = 64;
+use crate::page::scope::{self, ScopeRule};
 
-impl<F: Frontier> Keeper<F> {
+/// How many links are added to the frontier in one call. The cache lines that a frontier prefetches for them must fit into
+/// the processor's cache.
+const BATCH: usize = 64;
+
+impl<F: Frontier + History> Keeper<F> {
     /// Adds the links of a page that the trap budgets allow. Returns the lanes that got work.
     pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
-        let (mut lanes, mut new_links) = (Vec::new(), 0_u32);
+        let mut placements = Vec::new();
         if visit.for_keeper.found.is_empty() && !visit.is_page() {
-            return Ok(lanes);
+            return Ok(Vec::new());
         }
         let redirected = redirected_request(visit);
         // The state of the trap budgets for the links of this page.
         let mut judging = self.traps.open(visit);
         let found = std::mem::take(&mut visit.for_keeper.found);
-        // The same links, read ahead for prefetching.
-        let mut ahead = found.links(&visit.link.url);
-        for (index, mut link) in found.links(&visit.link.url).enumerate() {
-            if index % PREFETCHED == 0 {
-                self.frontier.prefetch(&mut ahead.by_ref().take(PREFETCHED));
+        let mut rest =
+            found.links(&visit.link.url).map(|link| LinkRef { request: redirected.as_ref().or(link.request), ..link });
+        let mut batch = Vec::with_capacity(BATCH.min(found.len()));
+        loop {
+            batch.clear();
+            batch.extend(rest.by_ref().take(BATCH));
+            if batch.is_empty() {
+                break;
             }
-            if redirected.is_some() {
-                link.request = redirected.as_ref();
+            placements.extend(self.admit_batch(&batch, &mut judging, &mut visit.findings)?);
+        }
+        drop(rest);
+        visit.for_keeper.found = found;
+        let is_new = |placement: &&Placement| matches!(placement, Placement::Queued(_) | Placement::Deferred);
+        visit.findings.new_links = u32::try_from(placements.iter().filter(is_new).count()).unwrap_or(u32::MAX);
+        self.traps.close(&judging);
+        Ok(lanes_of(&placements))
+    }
+
+    /// Adds a batch of a page's links.
+    fn admit_batch(
+        &mut self,
+        batch: &[LinkRef<'_>],
+        judging: &mut Judging,
+        findings: &mut PageFindings,
+    ) -> Result<Vec<Placement>, StoreError> {
+        let Self { frontier, traps, rules, excludes, .. } = self;
+        // With `--max-pages-per-host`: the page counts to store, by the index of the link that reached them.
+        let mut counts = Vec::new();
+        let mut admit = |index: usize, standing: Standing| {
+            let Some(&link) = batch.get(index) else { return false };
+            let is_excluded = excludes.as_ref().is_some_and(|set| scope::matches(set, link.url.as_str()));
+            let rule = match standing {
+                _ if is_excluded => Some(ScopeRule::Exclude.as_str()),
+                Standing::NoRoom => Some(traps.refuse_host(link.url).as_str()),
+                _ => traps.judge(judging, link, standing == Standing::Known).map(TrapRule::as_str),
+            };
+            if let Some(rule) = rule {
+                if rules.log_skips {
+                    findings.skipped.push((link.url.as_str().into(), rule));
+                }
+                return false;
             }
-            if self.is_excluded(link.url.as_str()) {
-                if self.rules.log_skips {
-                    visit.findings.skipped.push((link.url.as_str().into(), ScopeRule::Exclude.as_str()));
-                }
-                continue;
+            if standing == Standing::New {
+                Traps::entered(judging, link);
+                counts.extend(traps.pages_to_note(link.url.host()).map(|pages| (index, pages)));
             }
-            let lacks_lane = self.is_full_of_hosts && !self.frontier.has_lane(link.url.host());
-            if lacks_lane && !self.frontier.can_defer() {
-                let rule = self.traps.refuse_host(link.url);
-                if self.rules.log_skips {
-                    visit.findings.skipped.push((link.url.as_str().into(), rule.as_str()));
-                }
-                continue;
-            }
-            let is_known = || self.frontier.is_known(link.url, link.kind);
-            if let Some(rule) = self.traps.judge(&mut judging, link, is_known)? {
-                if self.rules.log_skips {
-                    visit.findings.skipped.push((link.url.as_str().into(), rule.as_str()));
-                }
-                continue;
-            }
-            if lacks_lane {
-                if self.frontier.defer(link)? {
-                    Traps::entered(&mut judging, link);
-                    new_links = new_links.saturating_add(1);
-                }
-            } else if let Some(lane) = self.frontier.offer(link)? {
-                Traps::entered(&mut judging, link);
-                self.note_pages(lane, link.url.host())?;
-                self.bench.rank_again(lane, link.rank());
-                new_links = new_links.saturating_add(1);
-                if lanes.last() != Some(&lane) {
-                    lanes.push(lane);
-                }
+            true
+        };
+        let new_hosts = if self.is_full_of_hosts { NewHosts::AreDeferred } else { NewHosts::GetLanes };
+        let placements = frontier.put(batch, new_hosts, &mut admit)?;
+        for (link, placement) in batch.iter().zip(&placements) {
+            if let Placement::Queued(lane) = placement {
+                self.bench.rank_again(*lane, link.rank());
             }
         }
-        drop(ahead);
-        visit.for_keeper.found = found;
-        visit.findings.new_links = new_links;
-        self.traps.close(&judging);
-        lanes.sort_unstable();
-        lanes.dedup();
-        Ok(lanes)
+        for (index, pages) in counts {
+            if let Some(Placement::Queued(lane)) = placements.get(index) {
+                let mut note = self.lane_note(*lane)?.unwrap_or_default();
+                note.pages = pages;
+                self.keep_lane_note(*lane, &note)?;
+            }
+        }
+        Ok(placements)
     }
 
     /// The places where links were skipped, with the rule that decided.
@@ -98,26 +112,13 @@ impl<F: Frontier> Keeper<F> {
         }
         for number in 0..u32::MAX {
             let lane = LaneId(number);
-            let Some(host) = self.frontier.lane_name(lane).map(str::to_owned) else { break };
+            let Some(host) = self.lane_name(lane).map(str::to_owned) else { break };
             // The lane of deferred links has no name.
             if host.is_empty() {
                 continue;
             }
             let pages = self.lane_note(lane)?.map_or(0, |note| note.pages);
             self.traps.recall(&host, pages);
-        }
-        Ok(())
-    }
-
-    /// Stores the page count of a host, since `--max-pages-per-host` applies to all runs together. The count is stored
-    /// in steps: after a crash, a host may exceed the limit by a sixteenth.
-    fn note_pages(&mut self, lane: LaneId, host: &str) -> Result<(), StoreError> {
-        let Some(limit) = self.rules.max_pages_per_host else { return Ok(()) };
-        let Some(pages) = self.traps.pages_of(host) else { return Ok(()) };
-        if pages == limit || pages.is_multiple_of((limit / 16).max(1)) {
-            let mut note = self.lane_note(lane)?.unwrap_or_default();
-            note.pages = pages;
-            self.keep_lane_note(lane, &note)?;
         }
         Ok(())
     }

@@ -8,10 +8,10 @@ use super::Keeper;
 use crate::base::job::{Job, Purpose};
 use crate::base::outcome::Outcome;
 use crate::base::time::Time;
-use crate::crawl::schedule::frontier::Frontier;
+use crate::crawl::schedule::frontier::{Frontier, History};
 use crate::crawl::visit::Visit;
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Adds the cookies that match the job's URL.
     pub(super) fn add_cookies(&mut self, job: &mut Job, now: Time) {
         let seconds = self.seconds(now);

@@ -1,22 +1,22 @@
-//! Adds the links of settled visits to the link graph.
+//! The links of settled visits, for the link graph.
 
 use super::Keeper;
 use crate::base::job::Purpose;
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
 use crate::base::outcome::Outcome;
-use crate::crawl::schedule::frontier::{FoundEdges, Frontier, StoreError};
+use crate::crawl::schedule::frontier::{Frontier, History};
 use crate::crawl::visit::Visit;
 
-impl<F: Frontier> Keeper<F> {
-    /// Stores the links of a visit that is settled.
+impl<F: Frontier + History> Keeper<F> {
+    /// Takes the links of a visit that is settled; `None` if none are stored.
     ///
     /// A 304 response leaves the links of the last full response in place. Any other response replaces them.
-    pub(super) fn keep_edges(&mut self, visit: &mut Visit) -> Result<(), StoreError> {
+    pub(super) fn edges(&self, visit: &mut Visit) -> Option<Box<LinkList>> {
         let found = visit.for_keeper.edges.take();
         let links = match (visit.facts.outcome, found, &visit.facts.redirect) {
-            _ if matches!(visit.purpose, Purpose::Robots(_)) => return Ok(()),
-            (Outcome::NotModified, ..) => return Ok(()),
+            _ if matches!(visit.purpose, Purpose::Robots(_)) => return None,
+            (Outcome::NotModified, ..) => return None,
             (Outcome::Ok, Some(links), _) => links,
             (Outcome::Redirect, _, Some(target)) => {
                 let mut links = LinkList::default();
@@ -26,12 +26,8 @@ impl<F: Frontier> Keeper<F> {
             }
             _ => Box::default(),
         };
-        let cut = visit.findings.links_cut;
         // An empty list is needed only in a recrawl, where it replaces the links of the previous round.
-        if links.is_empty() && cut == 0 && !self.frontier.is_recrawl() {
-            return Ok(());
-        }
-        let is_sitemap = visit.purpose == Purpose::Sitemap;
-        self.frontier.keep_edges(&FoundEdges { source: &visit.link.url, is_sitemap, links: &links, cut })
+        let is_needed = !links.is_empty() || visit.findings.links_cut > 0 || self.frontier.is_recrawl();
+        is_needed.then_some(links)
     }
 }

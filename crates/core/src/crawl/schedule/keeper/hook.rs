@@ -6,9 +6,9 @@ use crate::base::link::ALREADY_SENT;
 use crate::base::outcome::{ErrorKind, Failure};
 use crate::base::user_code::call_closure;
 use crate::crawl::hooks::OutgoingRequest;
-use crate::crawl::schedule::frontier::Frontier;
+use crate::crawl::schedule::frontier::{Frontier, History};
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Checks whether the request may be sent, and runs the request hook, which may add headers or abort the request.
     /// Returns the reason if the request must not be sent.
     pub(super) fn check_before_send(&self, job: &mut Job) -> Option<Failure> {

@@ -48,7 +48,10 @@ use crate::base::url::Url;
 use crate::crawl::record::CrawlRecord;
 use crate::crawl::rules::{RobotsPolicy, Root, Rules, Sitemaps};
 use crate::crawl::schedule::carryover::Progress;
-use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, FrontierNews, StoreError};
+use crate::crawl::schedule::frontier::{
+    CrawlEvent, FinalOutcome, FoundEdges, Frontier, FrontierNews, History, News, ReturnTo, Settlement, StoreError,
+    put_all,
+};
 use crate::crawl::schedule::redirects::RedirectGraph;
 use crate::crawl::schedule::retry::{self, RetryVerdict};
 use crate::crawl::schedule::trap::Traps;
@@ -91,6 +94,8 @@ pub struct Keeper<F> {
     suspects: Suspects,
     /// Recent redirects, to recognise loops.
     redirects: RedirectGraph,
+    /// When to ask the frontier for news at the latest.
+    news_due: Time,
     /// Used with `head_first` only.
     head_answers: HeadAnswers,
     /// The number of visits that a fetcher continues: see [`Keeper::postpone`].
@@ -136,13 +141,6 @@ pub struct Settled {
     pub archive: Option<ArchiveChunk>,
     /// The comparison with the previous round, in a recrawl.
     pub change: Option<Comparison>,
-}
-
-impl Settled {
-    /// Whether this is a robots.txt. It is not a link of the frontier, so the frontier does not have its record.
-    pub fn is_robots_txt(&self) -> bool {
-        matches!(self.visit.purpose, Purpose::Robots(_))
-    }
 }
 
 /// What to do next.
@@ -200,7 +198,7 @@ impl End {
     }
 }
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     pub fn new(frontier: F, rules: Arc<Rules>, clock: WallClock) -> Self {
         Self {
             frontier,
@@ -216,6 +214,7 @@ impl<F: Frontier> Keeper<F> {
             }),
             suspects: Suspects::default(),
             redirects: RedirectGraph::default(),
+            news_due: Time::NEVER,
             head_answers: HeadAnswers::default(),
             postponed: 0,
             rules,
@@ -351,13 +350,14 @@ impl<F: Frontier> Keeper<F> {
         };
         if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.for_keeper.slot, verdict) {
             if !matches!(visit.purpose, Purpose::Robots(_)) {
-                self.frontier.attempt_failed(&visit.link, visit.facts.bytes_wire)?;
+                let (link, bytes) = (&visit.link, visit.facts.bytes_wire);
+                self.frontier.tell(CrawlEvent::AttemptFailed { link, bytes })?;
             }
             let Visit { link, purpose, .. } = *visit;
             if self.ended.is_none() && !self.leaving.contains(&lane) {
                 self.bench.retry(lane, link, purpose, now + wait, now);
             } else if !matches!(purpose, Purpose::Robots(_)) {
-                self.frontier.give_back(reset_tries(link))?;
+                self.frontier.give_back(vec![reset_tries(link)], ReturnTo::End)?;
             }
             return Ok(None);
         }
@@ -503,7 +503,7 @@ impl<F: Frontier> Keeper<F> {
                 // No lane of the workbench can start a request: add a waiting lane.
                 Next::Wait(_) if !only_suspects && self.activate_lanes(now)? => {}
                 Next::Wait(until) => {
-                    let until = until.min(self.waiting.due()).min(self.suspects.due());
+                    let until = until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due);
                     return Ok(match self.end_reason(now) {
                         Some(end) => {
                             self.stop(end);
@@ -589,7 +589,7 @@ impl<F: Frontier> Keeper<F> {
             // links of the library's user, unless it was ended.
             return if self.is_open { self.ended } else { Some(End::Finished) };
         }
-        let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.deferred();
+        let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.counts().deferred;
         if are_only_deferred_left && self.bench.link_count() == 0 {
             return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
@@ -601,15 +601,15 @@ impl<F: Frontier> Keeper<F> {
 
     /// Returns leased links that are not in flight to their queues.
     fn give_back(&mut self) -> Result<(), StoreError> {
-        for link in self.bench.take_back() {
-            self.frontier.give_back(reset_tries(link))?;
-        }
-        Ok(())
+        let links = self.bench.take_back().into_iter().map(reset_tries).collect();
+        self.frontier.give_back(links, ReturnTo::End)
     }
 
     /// Applies the changes that other processes made to the frontier.
     fn apply_news(&mut self, now: Time) -> Result<(), StoreError> {
-        for news in self.frontier.news()? {
+        let News { events, due } = self.frontier.news(now)?;
+        self.news_due = due;
+        for news in events {
             match news {
                 FrontierNews::Work(lane) => {
                     self.leaving.remove(&lane);
@@ -627,9 +627,8 @@ impl<F: Frontier> Keeper<F> {
                     // Lanes that left earlier and have no request in flight are not needed any more.
                     self.leaving.retain(|lane| self.bench.lane(*lane).is_some_and(|lane| lane.in_flight() > 0));
                     self.leaving.insert(lane);
-                    for link in self.bench.withdraw(lane, now) {
-                        self.frontier.give_back(reset_tries(link))?;
-                    }
+                    let links = self.bench.withdraw(lane, now).into_iter().map(reset_tries).collect();
+                    self.frontier.give_back(links, ReturnTo::End)?;
                     self.report_left(lane)?;
                 }
                 FrontierNews::MaxPages => self.stop(End::MaxPages),
@@ -645,20 +644,28 @@ impl<F: Frontier> Keeper<F> {
     /// Tells the frontier that a lane which another process takes over has no request in flight, if so.
     fn report_left(&mut self, lane: LaneId) -> Result<(), StoreError> {
         let is_idle = self.bench.lane(lane).is_none_or(|lane| lane.in_flight() == 0);
-        if is_idle && self.leaving.contains(&lane) { self.frontier.left(lane) } else { Ok(()) }
+        if is_idle && self.leaving.contains(&lane) { self.frontier.tell(CrawlEvent::Left(lane)) } else { Ok(()) }
     }
 
     /// Moves links from the frontier to the lanes that need more.
     fn refill_lanes(&mut self, now: Time) -> Result<(), StoreError> {
         for lane in self.bench.take_refills() {
-            for link in self.bench.take_outranked(lane) {
-                self.frontier.put_back(link)?;
-            }
+            self.frontier.give_back(self.bench.take_outranked(lane), ReturnTo::OldPlace)?;
             let links = self.take_for_workbench(lane)?;
-            let backlog = self.frontier.queued_in(lane);
+            let backlog = self.queued_in(lane);
             self.bench.add_links(lane, links, backlog, now);
         }
         Ok(())
+    }
+
+    /// How many links of a lane are queued in the frontier.
+    fn queued_in(&self, lane: LaneId) -> u64 {
+        self.frontier.lane(lane).map_or(0, |lane| lane.queued)
+    }
+
+    /// The host name of a lane.
+    fn lane_name(&self, lane: LaneId) -> Option<&str> {
+        self.frontier.lane(lane).map(|lane| lane.name)
     }
 
     /// Settles a visit: adds its links to the frontier, writes its record, and settles its link.
@@ -679,7 +686,7 @@ impl<F: Frontier> Keeper<F> {
         }
         // After a 304 response, `previous_record` is the page's record of the previous round.
         let (change, previous_record) = self.compare(&mut visit)?;
-        self.keep_edges(&mut visit)?;
+        let edges = self.edges(&mut visit);
         let exchange = visit.for_keeper.archive.take();
         let (place, mut archive) = self
             .archive_layout
@@ -689,9 +696,6 @@ impl<F: Frontier> Keeper<F> {
                 layout.place(*exchange, previous_record.as_ref().and_then(CrawlRecord::archived_body))
             })
             .unzip();
-        if let (Some(place), Some(chunk)) = (&place, &mut archive) {
-            self.frontier.keep_archive(place, chunk);
-        }
         let mut line = Vec::with_capacity(512);
         let mut record = CrawlRecord::of(&visit, self.clock, self.rules.fingerprint_key, place.as_ref());
         // The record of a 304 response repeats the facts about the page.
@@ -699,16 +703,14 @@ impl<F: Frontier> Keeper<F> {
             record.add_missing(previous_record);
         }
         record.encode(&mut line);
-        if !matches!(visit.purpose, Purpose::Robots(_)) {
-            let record = line.strip_suffix(b"\n").unwrap_or(&line);
-            let final_outcome = FinalOutcome {
-                outcome: visit.facts.outcome,
-                status: visit.facts.status,
-                record,
-                is_fetched_page: visit.is_fetched_page(),
-            };
-            self.frontier.settle(&visit.link, final_outcome)?;
-        }
+        let (source, is_sitemap) = (&visit.link.url, visit.purpose == Purpose::Sitemap);
+        let cut = visit.findings.links_cut;
+        let settlement = Settlement {
+            edges: edges.as_deref().map(|links| FoundEdges { source, is_sitemap, links, cut }),
+            archive: place.as_ref().zip(archive.as_mut()),
+            ..settlement_of(&visit, &line)
+        };
+        self.frontier.settle(&mut [settlement])?;
         for (url, reason) in visit.findings.skipped.iter().filter(|_| self.rules.log_skips) {
             CrawlRecord::of_skip(url, reason, visit.link.url.as_str()).encode(&mut line);
         }
@@ -726,9 +728,9 @@ impl<F: Frontier> Keeper<F> {
             self.bench.rank_links();
         }
         self.limit_for_large_requests(links);
-        // The frontier takes ownership; in portions, because the list of roots may be long.
+        // In portions: the list of roots may be long.
         for portion in links.chunks(PUT_PORTION) {
-            let put = self.frontier.put(portion.to_vec())?;
+            let put = put_all(&mut self.frontier, portion)?;
             for link in portion.iter().zip(&put.new).filter(|(_, new)| **new).map(|(link, _)| link) {
                 self.traps.admit_uncharged(link.url.host());
                 if self.bench.ranks_links() {
@@ -743,6 +745,21 @@ impl<F: Frontier> Keeper<F> {
         }
         Ok(new)
     }
+}
+
+/// What the frontier stores about a visit: the result of its link, or the record of a robots.txt, which is not a link of
+/// the frontier.
+fn settlement_of<'a>(visit: &'a Visit, line: &'a [u8]) -> Settlement<'a> {
+    if matches!(visit.purpose, Purpose::Robots(_)) {
+        return Settlement::line(line);
+    }
+    let final_outcome = FinalOutcome {
+        outcome: visit.facts.outcome,
+        status: visit.facts.status,
+        record: line.strip_suffix(b"\n").unwrap_or(line),
+        is_fetched_page: visit.is_fetched_page(),
+    };
+    Settlement::of(&visit.link, final_outcome)
 }
 
 /// Resets the tries of a link that goes back to its queue, so that the run that takes it next counts it towards

@@ -12,7 +12,7 @@ use crate::base::outcome::Outcome;
 use crate::base::time::Time;
 use crate::base::url::Origin;
 use crate::crawl::schedule::carryover::{self, LaneNote, Progress, RobotsNote, UnreadPages};
-use crate::crawl::schedule::frontier::{Frontier, StoreError};
+use crate::crawl::schedule::frontier::{Frontier, History, StoreError};
 use crate::crawl::schedule::lane::RobotsState;
 use crate::crawl::visit::Visit;
 use crate::page::robots::Robots;
@@ -20,7 +20,7 @@ use crate::page::robots::Robots;
 /// A shorter back-off is not stored.
 const MIN_NOTED_BACKOFF: Duration = Duration::from_secs(1);
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Restores the counts of the previous run.
     pub(super) fn recall_progress(&mut self) -> Result<(), StoreError> {
         let Some(note) = self.frontier.note(None)? else { return Ok(()) };
@@ -57,7 +57,7 @@ impl<F: Frontier> Keeper<F> {
 
     /// Restores the stored state of the host of an active lane.
     pub(super) fn restore_lane(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
-        let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
+        let Some(name) = self.lane_name(lane).map(str::to_owned) else { return Ok(()) };
         let asked = self.recall_lane(lane, &name, now)?;
         self.keep_initial_delay(lane, asked, now);
         Ok(())

@@ -5,7 +5,7 @@ use crate::base::job::{Conditional, Job, Purpose};
 use crate::base::outcome::Outcome;
 use crate::base::url::Url;
 use crate::crawl::record::CrawlRecord;
-use crate::crawl::schedule::frontier::{Frontier, StoreError};
+use crate::crawl::schedule::frontier::{Frontier, History, StoreError};
 use crate::crawl::schedule::page_state::{Comparison, PageState};
 use crate::crawl::visit::Visit;
 use crate::page::examine::{self, PageFacts};
@@ -55,7 +55,7 @@ fn state_of(visit: &Visit) -> PageState<'_> {
     }
 }
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Makes the request conditional if the previous round recorded validators. Only GET requests without a body, whose
     /// identity is zero, are made conditional.
     pub(super) fn make_conditional(&mut self, job: &mut Job) -> Result<(), StoreError> {

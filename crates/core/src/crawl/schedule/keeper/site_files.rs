@@ -9,7 +9,7 @@ use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
 use crate::base::url::{Origin, Url};
 use crate::crawl::rules::Sitemaps;
-use crate::crawl::schedule::frontier::{Frontier, StoreError};
+use crate::crawl::schedule::frontier::{Frontier, History, StoreError};
 use crate::crawl::schedule::lane::RobotsState;
 use crate::crawl::schedule::workbench;
 use crate::crawl::visit::Visit;
@@ -17,7 +17,7 @@ use crate::page::robots::{Robots, RobotsAnswer};
 use crate::page::scope::ScopeVerdict;
 use crate::page::sitemap::Sitemap;
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Applies a fetched robots.txt to the origin that waits for it.
     pub(super) fn read_robots(&mut self, visit: &Visit, bytes: &[u8], now: Time) -> Result<(), StoreError> {
         let Purpose::Robots(origin) = &visit.purpose else {

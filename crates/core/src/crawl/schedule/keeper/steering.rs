@@ -12,7 +12,7 @@ use crate::base::time::Time;
 use crate::crawl::control::{Control, ControlVerdict};
 use crate::crawl::record::CrawlRecord;
 use crate::crawl::schedule::carryover::Steering;
-use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, StoreError};
+use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, History, ReturnTo, Settlement, StoreError};
 use crate::crawl::schedule::keeper::End;
 use crate::page::scope::{self, ScopeRule, ScopeVerdict};
 
@@ -25,7 +25,7 @@ const LARGE_REQUEST: usize = 64 << 10;
 /// Maximum bytes of the requests of a lane, unless a single request is larger.
 const MAX_LANE_REQUEST_BYTES: usize = 4 << 20;
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Applies a command of the user.
     pub fn control(&mut self, control: &Control, now: Time) -> Result<ControlVerdict, StoreError> {
         match control {
@@ -175,9 +175,7 @@ impl<F: Frontier> Keeper<F> {
         self.limit_for_large_requests(&links);
         // The first large requests of a resumed crawl are found only now.
         if let Some(limit) = self.max_lane_links.filter(|&limit| links.len() > limit) {
-            for link in links.split_off(limit).into_iter().rev() {
-                self.frontier.put_back(link)?;
-            }
+            self.frontier.give_back(links.split_off(limit), ReturnTo::OldPlace)?;
         }
         Ok(links)
     }
@@ -206,7 +204,7 @@ impl<F: Frontier> Keeper<F> {
         let via = link.via.as_ref().map_or("", |via| via.as_str());
         CrawlRecord::of_skip(link.url.as_str(), rule, via).encode(&mut line);
         let record = line.strip_suffix(b"\n").unwrap_or(&line);
-        self.frontier
-            .settle(link, FinalOutcome { outcome: Outcome::Refused, status: None, record, is_fetched_page: false })
+        let final_outcome = FinalOutcome { outcome: Outcome::Refused, status: None, record, is_fetched_page: false };
+        self.frontier.settle(&mut [Settlement::of(link, final_outcome)])
     }
 }

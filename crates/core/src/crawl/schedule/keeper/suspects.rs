@@ -17,7 +17,7 @@ use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
 use crate::crawl::marks::{MarkStore, MarkedPage, Suspect};
-use crate::crawl::schedule::frontier::{Frontier, StoreError};
+use crate::crawl::schedule::frontier::{Frontier, History, ReturnTo, StoreError};
 use crate::crawl::visit::Visit;
 
 /// A suspect that was alone at this many deaths is settled without another request.
@@ -68,7 +68,7 @@ impl Suspects {
     }
 }
 
-impl<F: Frontier> Keeper<F> {
+impl<F: Frontier + History> Keeper<F> {
     /// Reads the suspects of earlier runs. Those that are queued are moved to the workbench, before all other links.
     pub(super) fn recall_suspects(&mut self, now: Time) -> Result<(), StoreError> {
         let Some(store) = &self.rules.marks.0 else { return Ok(()) };
@@ -86,23 +86,20 @@ impl<F: Frontier> Keeper<F> {
 
     /// Takes the link with this fingerprint from a lane, if it is among the next ones.
     fn take_link(&mut self, lane: LaneId, fingerprint: u64) -> Result<Option<Link>, StoreError> {
-        if self.frontier.lane_name(lane).is_none() || self.frontier.queued_in(lane) == 0 {
+        if self.queued_in(lane) == 0 {
             return Ok(None);
         }
-        let (key, mut found) = (self.rules.fingerprint_key, None);
-        for link in self.frontier.take(lane, MAX_SEARCHED)?.into_iter().rev() {
-            if found.is_none() && link.fingerprint(key) == fingerprint {
-                found = Some(link);
-            } else {
-                self.frontier.put_back(link)?;
-            }
-        }
+        let key = self.rules.fingerprint_key;
+        let mut links = self.frontier.take(lane, MAX_SEARCHED)?;
+        let found =
+            links.iter().rposition(|link| link.fingerprint(key) == fingerprint).map(|index| links.remove(index));
+        self.frontier.give_back(links, ReturnTo::OldPlace)?;
         Ok(found)
     }
 
     /// Puts the lane of a suspect on the workbench, with no other link.
     fn begin_first(&mut self, lane: LaneId, link: Link, now: Time) -> Result<(), StoreError> {
-        let Some(name) = self.frontier.lane_name(lane).map(str::to_owned) else { return Ok(()) };
+        let Some(name) = self.lane_name(lane).map(str::to_owned) else { return Ok(()) };
         if !self.bench.holds(lane) {
             let asked = self.recall_lane(lane, &name, now)?;
             self.bench.set_backlog(lane, &name, 0, now);
@@ -159,7 +156,7 @@ impl<F: Frontier> Keeper<F> {
         let visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, "the crawl ends"), now);
         self.bench.finish(&visit, now);
         if !matches!(visit.purpose, Purpose::Robots(_)) {
-            self.frontier.give_back(reset_tries(visit.link))?;
+            self.frontier.give_back(vec![reset_tries(visit.link)], ReturnTo::End)?;
         }
         Ok(())
     }

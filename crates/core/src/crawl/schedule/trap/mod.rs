@@ -224,22 +224,20 @@ impl Traps {
         }
     }
 
-    /// Charges a link. Returns the rule if the link must be skipped. `is_known` returns whether the link is already in
-    /// the frontier. Such a link is not charged.
-    pub fn judge<E>(
-        &mut self,
-        judging: &mut Judging,
-        link: LinkRef<'_>,
-        is_known: impl FnOnce() -> Result<bool, E>,
-    ) -> Result<Option<TrapRule>, E> {
+    /// Charges a link. Returns the rule if the link must be skipped. A link that is already in the frontier is not
+    /// charged.
+    pub fn judge(&mut self, judging: &mut Judging, link: LinkRef<'_>, is_known: bool) -> Option<TrapRule> {
         let url = link.url;
         let is_same_host = url.host() == judging.page.host();
         judging.is_same_host = is_same_host;
         judging.links += u32::from(is_same_host);
         let Some(budgets) = self.budgets else {
-            let Some(max_pages) = self.max_pages_per_host else { return Ok(None) };
-            return Ok(if is_known()? { None } else { self.count_page(url, max_pages) });
+            let max_pages = self.max_pages_per_host.filter(|_| !is_known)?;
+            return self.count_page(url, max_pages);
         };
+        if is_known {
+            return None;
+        }
         let is_stale = match judging.novelty {
             Novelty::New => false,
             Novelty::Alike => link.depth > FAR_DEPTH,
@@ -252,16 +250,6 @@ impl Traps {
         let query = url.query().filter(|query| query.contains('&'));
         let is_costly = judging.log_cost >= judging.log_limit;
         let is_circular = judging.has_circular_path && is_circular(url.path());
-        let is_charged = is_stale
-            || is_endless
-            || is_new_host
-            || is_costly
-            || is_circular
-            || query.is_some()
-            || self.max_pages_per_host.is_some();
-        if !is_charged || is_known()? {
-            return Ok(None);
-        }
         // The cheapest checks come first; those with permanent effects come last.
         let rule = if is_endless { self.skip_link(TrapRule::EndlessHost, url.host(), url) } else { None };
         let site = domain_key(judging.page.host());
@@ -273,7 +261,7 @@ impl Traps {
             .or_else(|| if is_new_host { self.admit_host(link, site) } else { None })
             .or_else(|| self.max_pages_per_host.and_then(|max_pages| self.count_page(url, max_pages)));
         judging.unknown += u32::from(is_same_host && rule.is_some());
-        Ok(rule)
+        rule
     }
 
     /// Counts the link that was judged last, which was new and has entered the frontier.
@@ -312,10 +300,13 @@ impl Traps {
         self.domains.as_mut().map(Domains::take_released).unwrap_or_default()
     }
 
-    /// How many links to a host entered the frontier, with `--max-pages-per-host`.
-    pub fn pages_of(&self, host: &str) -> Option<u64> {
-        self.max_pages_per_host?;
-        self.pages.get(&xxh3_64(host.as_bytes())).copied()
+    /// With `--max-pages-per-host`: how many links to a host entered the frontier, if that is to be stored, because the
+    /// limit applies to all runs together. The count is stored in steps: after a crash, a host may exceed the limit by a
+    /// sixteenth.
+    pub fn pages_to_note(&self, host: &str) -> Option<u64> {
+        let limit = self.max_pages_per_host?;
+        let pages = self.pages.get(&xxh3_64(host.as_bytes())).copied()?;
+        (pages == limit || pages.is_multiple_of((limit / 16).max(1))).then_some(pages)
     }
 
     /// The places where links were skipped, largest numbers first.

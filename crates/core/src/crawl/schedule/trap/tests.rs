@@ -47,10 +47,7 @@ impl TestCrawl {
                 kind: LinkKind::Anchor,
                 ..Link::root(Url::parse(text).expect("a valid URL"), 9)
             };
-            let known = &self.known;
-            let is_known = || Ok::<_, std::convert::Infallible>(known.contains(text));
-            let Ok(verdict) = self.traps.judge(&mut judging, LinkRef::from(&link), is_known);
-            match verdict {
+            match self.traps.judge(&mut judging, LinkRef::from(&link), self.known.contains(text)) {
                 Some(rule) => skipped.push(rule),
                 None if self.known.insert(text.clone()) => Traps::entered(&mut judging, LinkRef::from(&link)),
                 None => {}
@@ -260,7 +257,7 @@ fn max_pages_per_host_applies_even_if_traps_are_ignored() {
         });
         crawl.traps.admit_uncharged("h.example");
         assert_eq!(crawl.page(0, "http://h.example/", 0, None, &page_urls(0, 20)), [TrapRule::MaxPagesPerHost; 11]);
-        assert_eq!(crawl.traps.pages_of("h.example"), Some(10));
+        assert_eq!(crawl.traps.pages_to_note("h.example"), Some(10));
     }
 }
 
