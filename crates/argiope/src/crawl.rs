@@ -65,7 +65,7 @@ const TAKEN_INTERVAL: u64 = 128;
 /// ```
 pub struct Crawl {
     /// Settled pages that the caller has not taken yet.
-    visits: mpsc::UnboundedReceiver<Box<Visit>>,
+    visits: mpsc::UnboundedReceiver<SettledPage>,
     /// `None` once the crawl is closed or abandoned.
     keeper: Option<KeeperHandle>,
     handle: CrawlHandle,
@@ -409,7 +409,7 @@ impl Crawl {
             return Poll::Ready(Some(returned));
         }
         match self.visits.poll_recv(cx) {
-            Poll::Ready(Some(visit)) => {
+            Poll::Ready(Some((visit, record_line))) => {
                 let number = self.taken;
                 self.taken += 1;
                 if self.is_waiting || self.taken - self.told >= TAKEN_INTERVAL {
@@ -418,7 +418,7 @@ impl Crawl {
                 if self.unreported_count >= REPORT_INTERVAL {
                     self.report_processed();
                 }
-                Poll::Ready(Some((number, Page::new(visit))))
+                Poll::Ready(Some((number, Page::new(visit, record_line))))
             }
             Poll::Ready(None) => {
                 self.handle.set_over();
@@ -524,14 +524,17 @@ fn begin_on<F: Store + Send + 'static>(
     KeeperHandle::start(CrawlSetup { frontier, fetchers, rules, clock, consumer, target, accepts_links: true })
 }
 
+/// A settled page, with the line of its record.
+type SettledPage = (Box<Visit>, Vec<u8>);
+
 /// Sends the pages to the stream.
-struct PageSender(mpsc::UnboundedSender<Box<Visit>>);
+struct PageSender(mpsc::UnboundedSender<SettledPage>);
 
 impl VisitConsumer for PageSender {
     fn take(&mut self, settled: Settled) {
         // Only pages are delivered, not robots.txt and sitemaps. If the reader is gone, the send fails and is ignored.
         if settled.visit.is_page() {
-            let _ = self.0.send(settled.visit);
+            let _ = self.0.send((settled.visit, settled.line));
         }
     }
 

@@ -79,9 +79,19 @@ pub use sink::{Sink, SinkError};
 pub mod config {
     // `With`: which optional parts page records have (headers, links, texts of links), as set by `--with`.
     pub use argiope_core::crawl::rules::{
-        AssetsScope, BadValue, Bearer, Credentials, EngineName, HeaderLine, HttpVersion, Login, Rate, Resolve, Size,
-        Span, TrapPolicy, WarcCompression, With,
+        AssetsScope, BadValue, Bearer, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Login, Rate,
+        Resolve, Size, Span, TrapPolicy, WarcCompression, With,
     };
+}
+
+/// The record of a page, see [`Page::record`], and the types of its fields.
+pub mod record {
+    pub use argiope_core::base::digest::BodyDigest;
+    pub use argiope_core::crawl::record::{CrawlRecord, Millis, RecordedLink};
+    pub use argiope_core::crawl::rules::DigestAlgorithm;
+    pub use argiope_core::crawl::warc::{WarcLocation, WarcPayload};
+    pub use argiope_core::page::examine::OpenGraph;
+    pub use argiope_core::page::likeness::MinHash;
 }
 
 /// The traits of a [`Store`], and the types in their methods. A store of your own implements [`Frontier`](store::Frontier);

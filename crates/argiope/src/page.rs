@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use argiope_content::{DataPath, Document, Element, Extraction, PageText, SelectError, Selector, TextRequest};
 use argiope_core::base::custom_request::Method;
+use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::visit::{Facts, PageFindings, Visit};
 use argiope_core::page::page_budget::PageBudget;
 use argiope_core::page::reader::decode;
@@ -39,6 +40,8 @@ pub struct Page {
 #[derive(Debug)]
 struct PageParts {
     visit: Box<Visit>,
+    /// The line of the record.
+    record_line: Vec<u8>,
     /// The body; empty if it was not kept.
     bytes: Vec<u8>,
     headers: Vec<(Box<str>, Box<str>)>,
@@ -47,7 +50,7 @@ struct PageParts {
 }
 
 impl Page {
-    pub(crate) fn new(mut visit: Box<Visit>) -> Self {
+    pub(crate) fn new(mut visit: Box<Visit>, record_line: Vec<u8>) -> Self {
         // From here on the user of the library owns the body. `take` releases its share of the memory budget, so that
         // the crawl can continue.
         let body = visit.body.take();
@@ -55,7 +58,21 @@ impl Page {
         if let Some(failure) = &mut visit.facts.error {
             failure.message = failure_message(failure).into();
         }
-        Self { parts: Arc::new(PageParts { visit, bytes, headers, document: OnceLock::new() }) }
+        Self { parts: Arc::new(PageParts { visit, record_line, bytes, headers, document: OnceLock::new() }) }
+    }
+
+    /// The record of the page, as the command writes it with `--jsonl` and as a table has it (docs/records.md). It can be
+    /// serialized.
+    ///
+    /// ```
+    /// # fn run(page: argiope::Page) {
+    /// let record = page.record();
+    /// println!("{} has {} words", record.url, record.words.unwrap_or(0));
+    /// # }
+    /// ```
+    pub fn record(&self) -> CrawlRecord<'static> {
+        // The crawler has encoded the record itself.
+        CrawlRecord::read(&self.parts.record_line).unwrap_or_default()
     }
 
     /// The URL.

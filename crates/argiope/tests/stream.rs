@@ -32,6 +32,9 @@ fn all_pages_are_delivered_and_the_stream_ends() {
         let mut urls = Vec::new();
         while let Some(page) = crawl.next().await {
             assert_eq!(page.outcome(), Outcome::Ok);
+            let record = page.record();
+            assert_eq!((&*record.url, record.status, record.digest.is_some()), (page.url().as_str(), Some(200), true));
+            assert_eq!(serde_json::to_value(&record).expect("a record")["type"], "page");
             urls.push(page.url().to_string());
         }
         assert_eq!(urls, [root.clone(), format!("{root}a")]);

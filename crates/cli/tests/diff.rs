@@ -262,3 +262,38 @@ fn the_final_report_and_the_report_of_the_directory_agree() {
     assert!(at_the_end.contains("argiope report d.crawl --html report.html"), "{at_the_end}");
     assert!(at_the_end.contains("argiope diff d.crawl"), "{at_the_end}");
 }
+
+#[test]
+fn a_directory_keeps_its_digest_and_crawls_with_different_ones_are_not_compared() {
+    let site = Site::http("127.0.0.1:0").expect("a socket").page("/", Response::html("text"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let crawl = |directory: &str, more: &[&str]| {
+        let arguments = [&["crawl", &root, "-d", directory, "-q", "--allow-private"], more].concat();
+        argiope(folder.path(), &arguments).status.code()
+    };
+    let digest = |directory: &str| {
+        let lines = argiope(folder.path(), &["export", directory, "--format", "jsonl"]).stdout;
+        let lines = String::from_utf8(lines).expect("UTF-8");
+        let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let digests: Vec<Value> = records.map(|record| record["digest"].clone()).filter(Value::is_string).collect();
+        digests.last().expect("a digest").as_str().expect("a text").to_owned()
+    };
+    assert_eq!((crawl("fast", &[]), crawl("archive", &["--warc"])), (Some(0), Some(0)));
+    // The digests of `text`, from other implementations.
+    assert_eq!(digest("fast"), "xxh3:c5a64efff9224e392680525687aac7c5");
+    let sha256 = "sha256:982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1";
+    assert_eq!(digest("archive"), sha256);
+
+    let refused = argiope(folder.path(), &["diff", "fast", "archive"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains("one has xxh3, the other sha256"), "{message}");
+    assert_eq!(crawl("fast", &["--recrawl", "--digest", "sha256"]), Some(2));
+
+    assert_eq!((crawl("fast", &["--recrawl", "--warc"]), crawl("archive", &["--recrawl"])), (Some(0), Some(0)));
+    assert!(digest("fast").starts_with("xxh3:") && digest("archive") == sha256);
+    assert_eq!(crawl("other", &["--digest", "sha256"]), Some(0));
+    assert_eq!(argiope(folder.path(), &["diff", "other", "archive"]).status.code(), Some(0));
+}

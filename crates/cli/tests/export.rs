@@ -346,3 +346,93 @@ fn error_pages_have_no_list_of_links() {
     assert_eq!(of(200).expect("the root")["link_list"].as_array().map(Vec::len), Some(1));
     assert_eq!(of(404).expect("the error page").get("link_list"), None);
 }
+
+const SHOP_RULES: &str = r#"
+[fields]
+day = { select = "time", type = "date" }
+all = { select = "p", many = true }
+
+[fields.products]
+select = ".item"
+fields.title = "b"
+fields.price = { select = "i", type = "number" }
+fields.tags = { select = "u", many = true }
+"#;
+
+/// A page with items, lists, dates and languages, and a page without any.
+fn shop() -> (RunningWeb, String) {
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let head = "<title>Shop</title><meta name=robots content='nosnippet, noarchive'>\
+                <link rel=alternate hreflang=de href=/de><link rel=alternate hreflang=fr href=/fr>";
+    let items = "<div class=item><b>One</b><i>1.5</i><u>a</u><u>b</u></div><div class=item><b>Two</b><i>2</i></div>";
+    let body = format!(
+        "{head}<h1>Shop</h1><time>2 January 2026</time><p>x</p><p>y</p>{items}<a href=/empty>e</a><a href=http://other.example>o</a>"
+    );
+    let site = site
+        .page("/", Response::html(body).header("X-Odd", "\u{1}"))
+        .page("/empty", Response::html("<title>Nothing</title>"))
+        .fallback(Response::status(404));
+    (PracticeWeb::new().site(site).start().expect("the web is served"), root)
+}
+
+#[test]
+fn tables_have_the_chosen_columns_and_rows_in_the_order_of_the_rules() {
+    let (_web, root) = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("shop.toml");
+    std::fs::write(&rules, SHOP_RULES).expect("written");
+    let directory = folder.path().join("c");
+    crawl(&directory, &root, &["--extract-file", rules.to_str().expect("UTF-8")]);
+    let directory = directory.to_str().expect("UTF-8");
+    let csv = |more: &[&str]| stdout(&[&["export", directory, "--format", "csv"], more].concat());
+
+    let header = csv(&[]).lines().next().expect("a header").to_owned();
+    for name in ["odd", "capped", "links_cut", "content_limit", "text", "headers", "link_list", "warc_payload"] {
+        assert!(header.split(',').any(|column| column == name), "{name} is missing in {header}");
+    }
+    let data = "data_day,data_all,data_products_title,data_products_price,data_products_tags";
+    assert!(header.ends_with(&format!(",inlinks,{data}")), "{header}");
+
+    let table = csv(&["--columns", "data.*,title,ms.*,data.none", "--rows", "data"]);
+    let mut lines = table.lines();
+    assert_eq!(lines.next(), Some(&*format!("{data},title,ms_dns,ms_connect,ms_tls,ms_ttfb,ms_total,data_none")));
+    let all = "\"[\"\"x\"\",\"\"y\"\"]\"";
+    for item in ["One,1.5,\"[\"\"a\"\",\"\"b\"\"]\"", "Two,2,"] {
+        let row = lines.next().expect("a row");
+        assert!(row.starts_with(&format!("2026-01-02,{all},{item},Shop,")), "{row}");
+    }
+    assert_eq!(lines.next(), None, "the page without data is left out: {table}");
+
+    let pages = csv(&["--columns", "title,data.products,meta_robots,hreflang", "--rows", "pages"]);
+    let products = r#"[{"price":1.5,"tags":["a","b"],"title":"One"},{"price":2,"title":"Two"}]"#.replace('"', "\"\"");
+    let base = root.trim_end_matches('/');
+    let languages = format!(r#"{{"de":"{base}/de","fr":"{base}/fr"}}"#).replace('"', "\"\"");
+    let row = format!("Shop,\"{products}\",\"[\"\"nosnippet\"\",\"\"noarchive\"\"]\",\"{languages}\"\r\n");
+    assert_eq!(pages, format!("title,data_products,meta_robots,hreflang\r\n{row}Nothing,,,\r\n"));
+
+    let refused = argiope(&["export", directory, "--format", "csv", "--columns", "url,titel"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains("there is no column \"titel\"; the most similar name is title"), "{message}");
+    assert_eq!(argiope(&["export", directory, "--format", "jsonl", "--columns", "url"]).status.code(), Some(2));
+}
+
+#[test]
+#[ignore = "needs python"]
+fn other_programs_read_nested_values_and_types() {
+    let (_web, root) = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("shop.toml");
+    std::fs::write(&rules, SHOP_RULES).expect("written");
+    let (directory, jsonl) = (folder.path().join("c"), folder.path().join("records.jsonl"));
+    let flags = ["--with", "links,headers", "--log-skips", "--sitemap", "--text", "--extract-file"];
+    let jsonl_text = jsonl.to_str().expect("UTF-8");
+    crawl(&directory, &root, &[&flags[..], &[rules.to_str().expect("UTF-8"), "--jsonl", jsonl_text]].concat());
+    let pages = folder.path().join("pages.parquet");
+    let (directory, target) = (directory.to_str().expect("UTF-8"), pages.to_str().expect("UTF-8"));
+    stdout(&["export", directory, "--format", "parquet", "--rows", "pages", "-o", target]);
+    readers::run("nested.py", &[&pages, &jsonl]);
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.schema.json");
+    readers::run("records.py", &[&schema, &jsonl]);
+}

@@ -53,7 +53,7 @@ fn records_have_extracted_data_and_the_report_lists_fields_that_never_matched() 
 
     let csv = stdout(&["export", text(&directory), "--format", "csv"]);
     let head = csv.lines().next().expect("a head");
-    assert!(head.ends_with(",inlinks,data_name,data_price"), "{head}");
+    assert!(head.ends_with(",inlinks,data_name,data_price,data_none"), "{head}");
     assert!(csv.contains(&format!(",{name},{}", price_text(cents))), "{csv}");
 }
 

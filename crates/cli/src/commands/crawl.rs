@@ -15,7 +15,7 @@ use argiope_runtime::directory::{self, Beginning, Directory, DirectoryParts, Run
 use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
-use argiope_runtime::{Error, content_reader, run_lines};
+use argiope_runtime::{Error, run_lines};
 use argiope_store::Store;
 
 use super::control_socket::ControlSocket;
@@ -25,6 +25,7 @@ use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
 use super::visit_reporter::{Verbosity, VisitReporter};
 use super::{FAILED, FINDINGS, INSECURE, USAGE, export, print_error, report, serve};
+use crate::export::Rows;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::locale::localized;
@@ -88,7 +89,6 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         Err(error) => return Ok(fail_with(settings.messages, &error)),
     };
     let Some(output) = io.csv.clone() else { return Ok(code) };
-    let extraction = content_reader::extraction(&config.extract, config.extract_file.as_deref());
     let args = export::ExportArgs {
         directory,
         format: export::ExportFormat::Csv,
@@ -99,7 +99,8 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         // A table has no text of its own.
         content: "main".to_owned(),
         raw_csv: io.raw_csv,
-        columns: extraction.map(|rules| rules.columns()).unwrap_or_default(),
+        columns: Vec::new(),
+        rows: Rows::default(),
     };
     let exported = export::run(&args)?;
     Ok(if exported == ExitCode::SUCCESS { code } else { exported })

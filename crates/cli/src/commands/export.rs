@@ -6,8 +6,8 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::export;
 use crate::export::csv::Formulas;
+use crate::export::{self, PageTable, Rows, TableOptions};
 use crate::records::{self, ReadError};
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
@@ -28,6 +28,8 @@ const BUFFER: usize = 64 << 10;
 #[command(after_help = "Examples:
   argiope export ./example.com.crawl --format csv -o pages.csv
   argiope export ./example.com.crawl --format csv --extract price=.price -o prices.csv
+  argiope export ./example.com.crawl --format csv --columns url,data.* --rows data -o data.csv
+      a table of the extracted data only
   argiope export ./example.com.crawl --format markdown -o pages/
       one Markdown file per page; needs a crawl with --warc
   argiope export ./example.com.crawl --format site -o copy/
@@ -61,9 +63,14 @@ pub struct ExportArgs {
     /// By default they get a leading apostrophe. Control characters are escaped in any case.
     #[arg(long)]
     pub raw_csv: bool,
-    /// Data columns that the table has even if no page has a value for them.
-    #[arg(skip)]
+    /// For csv and parquet: these columns in this order, such as url,title,data.* (see the book for all names)
+    ///
+    /// data.price is a field of extracted data, data.* are all of them.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
+    /// For csv and parquet: what the rows are [default: items]
+    #[arg(long, value_name = "ROWS", hide_default_value = true, default_value = "items")]
+    pub rows: Rows,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +110,10 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
         return Err(UsageError("--raw-csv is for --format csv and links".to_owned()));
     }
     let text = text_request(args)?;
+    let is_table = matches!(args.format, ExportFormat::Csv | ExportFormat::Parquet);
+    if !is_table && (!args.columns.is_empty() || args.rows != Rows::default()) {
+        return Err(UsageError("--columns and --rows are for --format csv and parquet".to_owned()));
+    }
     let rules = Some(&rules).filter(|rules| !rules.is_empty());
     let exported = match &args.output {
         Some(path) if args.format == ExportFormat::Site && path != Path::new("-") => export_site(args, path),
@@ -236,13 +247,14 @@ fn write(
     }
     let directory = &args.directory;
     let formulas = Formulas::from_flag(args.raw_csv);
+    let table = || PageTable::open(directory, TableOptions { rules, columns: &args.columns, rows: args.rows });
     match args.format {
         ExportFormat::Jsonl => match rules {
             Some(rules) => export::jsonl_extracted(directory, rules, out),
             None => export::jsonl(directory, out),
         },
-        ExportFormat::Csv => export::csv(directory, rules, &args.columns, formulas, out),
-        ExportFormat::Parquet => export::parquet(directory, rules, out),
+        ExportFormat::Csv => export::csv(table()?, formulas, out),
+        ExportFormat::Parquet => export::parquet(table()?, out),
         ExportFormat::Links if path.is_some_and(is_graphml) => export::graphml(directory, out),
         ExportFormat::Links => export::links(directory, formulas, out),
         ExportFormat::Graphml => export::graphml(directory, out),

@@ -5,12 +5,10 @@
 //! given. Control characters are always escaped. JSON and Parquet contain the text unchanged.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use super::columns::CellKind;
 use super::data::PageTable;
 use crate::records::ReadError;
-use argiope_content::Extraction;
 use argiope_core::base::escape::visible;
 use serde_json::Value;
 
@@ -30,18 +28,8 @@ impl Formulas {
     }
 }
 
-/// Writes one row per page of the latest round, in the order in which pages were finished. A page with extracted items has
-/// one row per item.
-///
-/// The table has the columns of extracted data that `expected` names, even if no page has a value for them.
-pub fn csv(
-    directory: &Path,
-    rules: Option<&Extraction>,
-    expected: &[String],
-    formulas: Formulas,
-    out: &mut dyn Write,
-) -> Result<(), ReadError> {
-    let mut table = PageTable::open(directory, rules, expected)?;
+/// Writes the rows of a table, in the order in which pages were finished.
+pub fn csv(mut table: PageTable<'_>, formulas: Formulas, out: &mut dyn Write) -> Result<(), ReadError> {
     let kinds: Vec<CellKind> = table.columns.iter().map(|column| column.kind.clone()).collect();
     write_row(out, table.columns.iter(), |out, column| write_text(out, formulas, &column.name))?;
     table.rows(|values| {

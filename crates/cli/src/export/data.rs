@@ -1,48 +1,74 @@
 //! The rows of the page tables: the fields of records, and the columns of extracted data, one per field. If the value of a
-//! field is a list of items, it has one column per key of the items, and each item has its own row.
+//! field is a list of items, it has one column per key of the items, and each item has its own row, unless the user wants
+//! one row for each page.
 
 use std::path::Path;
 
 use argiope_content::Extraction;
 use argiope_core::base::url::Url;
-use argiope_core::crawl::record::LazyRecord;
+use argiope_core::crawl::record::{LazyRecord, RunRecord};
 use argiope_core::page::page_budget::PageBudget;
-use argiope_fleet::segments::open_graph;
-use argiope_store::disk::{GraphRound, Inlinks};
+use argiope_fleet::segments::{SegmentStore, open_graph};
+use argiope_runtime::content_reader;
+use argiope_store::disk::{GraphRound, Inlinks, UrlTracer};
+use clap::ValueEnum;
 use serde_json::{Map, Value};
 
 use super::archived::ArchivedPages;
-use super::columns::{CellKind, CellSource, Column, field_value, record_columns};
+use super::columns::{self, CellKind, CellSource, Column, field_value, record_columns};
 use crate::records::{self, ReadError, StoredRecord};
+use crate::screen::ticker::Ticker;
 
 /// Maximum number of columns of extracted data; further fields are left out.
 const MAX_COLUMNS: usize = 1_000;
+
+/// What the rows of a table are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Rows {
+    /// Every page; a page with a list of items has one row for each item
+    #[default]
+    Items,
+    /// As items, without pages that have no data
+    Data,
+    /// Every page, in one row
+    Pages,
+}
+
+/// What the user wants of a table.
+#[derive(Clone, Copy, Default)]
+pub struct TableOptions<'a> {
+    /// The rules by which data is extracted from the archive now. Without them, the data in the records is used.
+    pub rules: Option<&'a Extraction>,
+    /// The columns, in this order; all if it is empty.
+    pub columns: &'a [String],
+    pub rows: Rows,
+}
 
 /// The pages of a crawl as rows, with their data: either as recorded, or extracted from the archive now.
 pub struct PageTable<'a> {
     directory: &'a Path,
     /// The rules and the archive, if data is extracted now.
     extraction: Option<(&'a Extraction, ArchivedPages)>,
+    rows: Rows,
     pub columns: Vec<Column>,
     /// How many pages link to each page.
     inlinks: Option<Inlinks>,
 }
 
 impl<'a> PageTable<'a> {
-    /// Reads all pages of the latest round to find the columns. Without `extraction`, the data in the records is used.
-    /// The table has the columns of extracted data that `expected` names, even if no page has a value for them.
-    /// `products.price` is a key of items.
-    pub fn open(
-        directory: &'a Path,
-        extraction: Option<&'a Extraction>,
-        expected: &[String],
-    ) -> Result<Self, ReadError> {
-        let archive = extraction.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
-        let mut table = Self { directory, extraction: archive.transpose()?, columns: record_columns(), inlinks: None };
-        let mut expected = expected.to_vec();
-        expected.extend(extraction.map(Extraction::columns).unwrap_or_default());
-        let columns = table.read_columns(&expected)?;
-        table.columns.extend(columns);
+    /// Reads all pages of the latest round to find the columns. The columns of extracted data are in the order of the
+    /// rules, also those that no page has a value for.
+    pub fn open(directory: &'a Path, options: TableOptions<'a>) -> Result<Self, ReadError> {
+        let TableOptions { rules, columns, rows } = options;
+        let archive = rules.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
+        let all = record_columns();
+        let mut table = Self { directory, extraction: archive.transpose()?, rows, columns: all, inlinks: None };
+        let expected = rules.map_or_else(|| recorded_columns(directory), |rules| Ok(rules.columns()))?;
+        let data_columns = table.read_columns(&expected)?;
+        table.columns.extend(data_columns);
+        if !columns.is_empty() {
+            table.columns = columns::select(&table.columns, columns)?;
+        }
         Ok(table)
     }
 
@@ -50,14 +76,20 @@ impl<'a> PageTable<'a> {
     pub fn rows(&mut self, mut each: impl FnMut(&[Option<Value>]) -> Result<(), ReadError>) -> Result<(), ReadError> {
         let columns = std::mem::take(&mut self.columns);
         let inlinks = self.inlinks.take();
+        let rows = self.rows;
         let result = self.pages(|record, data| {
-            let inlinks = inlinks.as_ref().and_then(|inlinks| inlinks.of(&record.url()));
-            (0..row_count(data)).try_for_each(|row| {
+            let count = match rows {
+                Rows::Data if data.is_none_or(Map::is_empty) => 0,
+                Rows::Items | Rows::Data => item_count(data),
+                Rows::Pages => 1,
+            };
+            (0..count).try_for_each(|row| {
                 let values: Vec<Option<Value>> = columns
                     .iter()
                     .map(|column| match &column.source {
                         CellSource::Field(position, part) => field_value(record, *position, *part),
-                        CellSource::Inlinks => inlinks.map(Value::from),
+                        CellSource::Inlinks => inlinks.as_ref()?.of(&record.url()).map(Value::from),
+                        CellSource::Data(field, None) if rows == Rows::Pages => data?.get(field).cloned(),
                         CellSource::Data(field, key) => data_value(data?, field, key.as_deref(), row).cloned(),
                     })
                     .collect();
@@ -68,13 +100,16 @@ impl<'a> PageTable<'a> {
         result
     }
 
-    /// Calls `each` with the page records of the latest round and their data.
+    /// Calls `each` with the page records of the latest round and their data. Shows the progress.
     fn pages(
         &mut self,
         mut each: impl FnMut(&LazyRecord<'_>, Option<&Map<String, Value>>) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         let Self { directory, extraction, .. } = self;
+        let (mut ticker, mut count) = (Ticker::start(), 0);
         records::latest_page_lines(directory, |line| {
+            count += 1;
+            ticker.tick(count);
             let record = records::read_lazily(line)?;
             let data = match extraction {
                 Some((rules, archive)) => extract(rules, archive, &records::read(line)?)?,
@@ -91,10 +126,11 @@ impl<'a> PageTable<'a> {
         let mut columns: Vec<Column> = Vec::new();
         let mut graph = open_graph(self.directory, GraphRound::Latest)?;
         let mut page_keys = Vec::new();
+        let rows = self.rows;
         self.pages(|record, data| {
             page_keys.push(graph.url_key(&record.url()));
             for (field, value) in data.into_iter().flatten() {
-                match items(value) {
+                match items(value).filter(|_| rows != Rows::Pages) {
                     Some(items) => {
                         for (key, value) in items.iter().filter_map(Value::as_object).flatten() {
                             add_column(&mut columns, field, Some(key), value);
@@ -106,15 +142,16 @@ impl<'a> PageTable<'a> {
             Ok(())
         })?;
         self.inlinks = Some(graph.inlinks(page_keys)?);
+        let mut ordered: Vec<Column> = Vec::new();
         for name in expected {
             let (field, key) = name.split_once('.').map_or((name.as_str(), None), |(field, key)| (field, Some(key)));
-            let column = data_column(field, key, CellKind::Text);
-            if !columns.iter().any(|known| known.source == column.source) {
-                columns.push(column);
+            let column = Column::of_data(field, key.filter(|_| rows != Rows::Pages), CellKind::Text);
+            if ordered.iter().all(|known| known.source != column.source) {
+                let found = columns.iter().position(|known| known.source == column.source);
+                ordered.push(found.map_or(column, |found| columns.remove(found)));
             }
         }
-        let position = |column: &Column| expected.iter().position(|name| data_name(&column.source, '.') == *name);
-        columns.sort_by_key(|column| position(column).unwrap_or(usize::MAX));
+        columns.splice(..0, ordered);
         Ok(columns)
     }
 }
@@ -145,31 +182,26 @@ pub fn extract_from(
     if Url::parse(&record.url).is_err() { Ok(None) } else { extract(rules, archive, record) }
 }
 
-fn data_column(field: &str, key: Option<&str>, kind: CellKind) -> Column {
-    let source = CellSource::Data(field.to_owned(), key.map(str::to_owned));
-    Column { name: format!("data_{}", data_name(&source, '_')), kind, source }
-}
-
-/// The field, or the field and the key of its items.
-fn data_name(source: &CellSource, separator: char) -> String {
-    match source {
-        CellSource::Data(field, Some(key)) => format!("{field}{separator}{key}"),
-        CellSource::Data(field, None) => field.clone(),
-        CellSource::Field(..) | CellSource::Inlinks => String::new(),
-    }
-}
-
-/// Adds the column of a value, unless it exists. A column is numeric only if all its values are numbers.
+/// Adds the column of a value, unless it exists. The kind of a column follows from all its values.
 fn add_column(columns: &mut Vec<Column>, field: &str, key: Option<&str>, value: &Value) {
-    let kind = if value.is_number() { CellKind::Float } else { CellKind::Text };
-    let column = data_column(field, key, kind);
+    let Some(kind) = CellKind::of(value) else { return };
+    let column = Column::of_data(field, key, kind);
     if let Some(known) = columns.iter_mut().find(|known| known.source == column.source) {
-        if known.kind != column.kind {
-            known.kind = CellKind::Text;
-        }
+        known.kind = std::mem::replace(&mut known.kind, CellKind::Json).merged(column.kind);
     } else if columns.len() < MAX_COLUMNS {
         columns.push(column);
     }
+}
+
+/// The columns of the data that the last run extracted, in the order of its rules. Empty if they are not known any more.
+fn recorded_columns(directory: &Path) -> Result<Vec<String>, ReadError> {
+    if SegmentStore::has_results(directory) {
+        return Ok(Vec::new());
+    }
+    let runs = UrlTracer::open(directory)?.runs()?;
+    let config = runs.iter().rev().find_map(|run| records::settings_of(&RunRecord::read(run)?)).unwrap_or_default();
+    let rules = content_reader::extraction(&config.extract, config.extract_file.as_deref());
+    Ok(rules.map(|rules| rules.columns()).unwrap_or_default())
 }
 
 /// The value of a column of extracted data in one row of a page.
@@ -189,6 +221,6 @@ fn items(value: &Value) -> Option<&[Value]> {
 }
 
 /// The number of rows of a page: one, or one per item of its longest list of items.
-fn row_count(data: Option<&Map<String, Value>>) -> usize {
+fn item_count(data: Option<&Map<String, Value>>) -> usize {
     data.into_iter().flatten().filter_map(|(_, value)| items(value)).map(<[Value]>::len).max().unwrap_or(1).max(1)
 }

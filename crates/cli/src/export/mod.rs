@@ -35,6 +35,7 @@ use crate::records::{self, ReadError};
 
 pub use cdxj::cdxj;
 pub use csv::csv;
+pub use data::{PageTable, Rows, TableOptions};
 pub use links::{graphml, links};
 #[cfg(feature = "parquet")]
 pub use parquet::parquet;
@@ -85,11 +86,7 @@ pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write
 
 /// Fails, because this build cannot write Parquet.
 #[cfg(not(feature = "parquet"))]
-pub fn parquet(
-    _directory: &Path,
-    _rules: Option<&Extraction>,
-    _out: &mut (impl Write + Send),
-) -> Result<(), ReadError> {
+pub fn parquet(_table: PageTable<'_>, _out: &mut (impl Write + Send)) -> Result<(), ReadError> {
     let why = "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
     Err(ReadError::Usage(why.to_owned()))
 }

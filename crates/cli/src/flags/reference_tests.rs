@@ -175,6 +175,7 @@ fn example(setting: &Setting) -> &'static str {
         "FILE" => "\"file\"",
         "URL" => "\"http://proxy.example:3128\"",
         "TEXT" | "NAME" => "\"text\"",
+        "ALGORITHM" => "\"sha256\"",
         "ADDR:PORT" => "\"127.0.0.1:8642\"",
         "ADDRESS" => "\"redis://10.0.0.1:6379,10.0.0.2:6379\"",
         "NAME:PASSWORD" => "\"name:password\"",

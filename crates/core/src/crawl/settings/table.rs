@@ -235,7 +235,7 @@ crate::settings! {
             /// Digest of bodies in records
             ///
             /// xxh3 is faster. A crawl directory keeps its digest.
-            digest: Option<DigestAlgorithm> = None => shared("NAME").unused(DEMO)
+            digest: Option<DigestAlgorithm> = None => shared("ALGORITHM").unused(DEMO)
                 .default_is("sha256 with --warc, otherwise xxh3");
             /// Memory limit
             max_memory: Option<Size> = None => local("SIZE").also(CHECK)
