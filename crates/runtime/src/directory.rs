@@ -10,11 +10,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use argiope_core::crawl::rules::{Config, DigestAlgorithm, RobotsPolicy, Rules, Sitemaps};
+use argiope_core::crawl::rules::{Config, DigestAlgorithm, Rules};
 use argiope_core::crawl::schedule::carryover::{Progress, UnreadPages};
 use argiope_core::crawl::schedule::frontier::{Counts, Frontier, History, StoreError, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::Changes;
 use argiope_core::crawl::schedule::store_error::Remedy;
+use argiope_core::crawl::settings::{Resume, Setting, Settings as _};
 use argiope_store::Commits as _;
 use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, MarkFile, OutputHash, SettingChange};
 
@@ -402,31 +403,14 @@ fn settings(rules: &Rules, config: &Config, digest: DigestAlgorithm) -> CrawlSet
         .collect();
     roots.sort_unstable();
     roots.dedup();
-    let yes_if = |is_set: bool| if is_set { vec!["yes".to_owned()] } else { Vec::new() };
-    let sitemaps = match rules.sitemaps {
-        Sitemaps::None => "none",
-        Sitemaps::Named => "named in robots.txt",
-        Sitemaps::NamedAndDefault => "also /sitemap.xml",
-    };
-    let robots = match rules.robots {
-        RobotsPolicy::Obey => "obey",
-        RobotsPolicy::Ignore => "ignore",
-    };
-    let settings = [
-        ("roots", roots),
-        ("scope", vec![rules.scope_kind.to_string()]),
-        ("include", config.include.clone()),
-        ("exclude", config.exclude.clone()),
-        ("depth", config.depth.iter().map(u32::to_string).collect()),
-        ("sitemaps", vec![sitemaps.to_owned()]),
-        ("assets", yes_if(rules.assets)),
-        ("assets-scope", rules.assets.then(|| config.assets_scope.to_string()).into_iter().collect()),
-        ("strip-param", config.strip_param.clone()),
-        ("follow-nofollow", yes_if(rules.follow_nofollow)),
-        ("robots", vec![robots.to_owned()]),
-        (DIGEST, vec![digest.to_string()]),
-    ];
-    settings.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
+    let is_set = |name: &str| !config.is_same(name, &Config::default());
+    let has_effect = |setting: &&Setting| setting.resume != Resume::Free && setting.needs.is_none_or(is_set);
+    let settings = Config::TABLE.iter().filter(has_effect);
+    let mut settings: CrawlSettings =
+        settings.map(|setting| (setting.key.to_owned(), config.texts(setting.name))).collect();
+    settings.insert("roots".to_owned(), roots);
+    settings.insert(DIGEST.to_owned(), vec![digest.to_string()]);
+    settings
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@
 //! stay.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::Path;
 
 use argiope_core::base::link::LinkRef;
 use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::rules::{Config, Rules};
 use argiope_core::crawl::schedule::frontier::{StoreError, put_all};
+use argiope_core::crawl::settings::Settings as _;
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::page::sitemap::SitemapBounds;
 use argiope_core::{LinkKind, Url, UrlRef};
@@ -71,15 +73,10 @@ pub fn rejudge(
 fn settings_before(config: &Config, changes: &[SettingChange]) -> Config {
     let mut config = config.clone();
     for SettingChange { name, before, .. } in changes {
-        match name.as_str() {
-            "scope" => {
-                let scope_kind = before.first().cloned().unwrap_or_default();
-                config.scope = serde_json::from_value(scope_kind.into()).unwrap_or(config.scope);
-            }
-            "include" => config.include.clone_from(before),
-            "exclude" => config.exclude.clone_from(before),
-            "depth" => config.depth = before.first().and_then(|depth| depth.parse().ok()),
-            _ => {}
+        if let Some(setting) = Config::TABLE.iter().find(|setting| setting.key == name) {
+            let texts: Vec<OsString> = before.iter().map(OsString::from).collect();
+            // Ignored: a stored value that cannot be read is as if it had not changed.
+            let _ = config.set(setting, &texts);
         }
     }
     config

@@ -3,6 +3,7 @@
 use super::fault::{damaged, failed, failed_to_open};
 use super::files::Files;
 use crate::unpredictable;
+use argiope_core::crawl::settings::{Config, Resume, Settings as _};
 use argiope_core::{Remedy, StoreError, StoreErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,11 +19,14 @@ pub(super) const TEMPORARY_NAME: &str = "crawl.json.new";
 const MAX_CRAWL_FILE: u64 = 1 << 30;
 
 /// The settings that decide which pages are crawled: roots, scope, robots. Each name has a list of values, as text.
-/// A crawl with other settings is another crawl and needs another directory. The exceptions are in `MAY_CHANGE`.
+/// A crawl with other settings is another crawl and needs another directory, except for those that the table of settings
+/// marks as rejudged.
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
-/// The settings that a later run may change. The new values are then applied to all known links again.
-const MAY_CHANGE: [&str; 4] = ["scope", "include", "exclude", "depth"];
+/// Whether a later run may change a setting. The new value is then applied to all known links again.
+fn may_change(key: &str) -> bool {
+    Config::TABLE.iter().any(|setting| setting.key == key && setting.resume == Resume::Rejudged)
+}
 
 /// A setting whose value in the current command differs from that in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +141,7 @@ impl CrawlFile {
         let values = |settings: &CrawlSettings, name: &str| settings.get(name).cloned().unwrap_or_default();
         let names: BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
         let differs = |name: &&&String| self.settings.get(**name) != settings.get(**name);
-        if names.iter().filter(differs).all(|name| MAY_CHANGE.contains(&name.as_str())) {
+        if names.iter().filter(differs).all(|name| may_change(name)) {
             let changed = names.iter().filter(differs).map(|name| {
                 let (before, now) = (values(&self.settings, name), values(settings, name));
                 SettingChange { name: (*name).clone(), before, now }

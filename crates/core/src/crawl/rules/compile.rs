@@ -12,7 +12,7 @@ use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
 use crate::base::value::{DigestAlgorithm, EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
 use crate::crawl::marks::Marks;
-use crate::crawl::settings::Settings as _;
+use crate::crawl::settings::{Setting, SettingClass, Settings as _};
 use crate::http::conn::{Limits, SlowResponseQuota};
 use crate::http::proxy::Proxies;
 use crate::page::reader::BodyRules;
@@ -63,7 +63,7 @@ impl Config {
     pub fn compile_in(&self, environment: Environment, program: ProgramSettings) -> Result<Rules, ConfigError> {
         self.check_paths()?;
         let scope_kind = self.scope;
-        let (concurrency, per_host, per_ip) = self.widths()?;
+        let (per_host, per_ip) = self.widths()?;
         self.check_limits()?;
         for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
             for pattern in patterns {
@@ -93,26 +93,18 @@ impl Config {
 
         let roots = program.roots.unwrap_or(roots);
         Ok(Rules(RuleValues {
+            settings: self.without_secrets(),
             guesses: guesses(&roots),
             roots,
             scope_kind,
             scope,
-            max_pages: self.max_pages,
             max_bytes: self.max_bytes.map(|size| size.0),
             max_disk: self.max_disk.map(|size| size.0),
             max_time: self.max_time.map(|span| span.0),
             sitemaps: self.sitemaps()?,
-            assets: self.assets,
             strip_params: self.strip_params()?,
-            follow_nofollow: self.follow_nofollow,
-            traps: self.traps,
-            trap_budget: self.trap_budget,
-            max_pages_per_host: self.max_pages_per_host,
-            pace: self.pace,
-            concurrency,
             per_host,
             per_ip,
-            given_widths: (self.per_host, self.per_ip),
             delay: self.delay.0,
             rate: self.rate.map(|rate| rate.per_second),
             max_crawl_delay: self.max_crawl_delay.0,
@@ -120,30 +112,21 @@ impl Config {
             connect_timeout: self.connect_timeout.0,
             idle_timeout: self.idle_timeout.0,
             min_rate: self.min_rate.0,
-            max_tries: self.max_tries,
             retry_wait: self.retry_wait.0,
-            max_redirects: self.max_redirects,
             max_size: self.max_size.0,
             max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
-            max_url: self.max_url,
-            max_links: self.max_links,
             user_agent,
             agent_token,
             headers,
             root_origins,
             cookies: (!self.no_cookies).then_some(environment.cookies),
             auth: self.compile_auth()?,
-            http: self.http,
             can_multiplex: self.engine != EngineName::Threads,
             proxies: match environment.proxies {
                 Some(proxies) => proxies,
                 // Without environment variables.
                 None => Proxies::new(self.proxy.as_deref(), |_| None)?,
             },
-            resolve: self.resolve.clone(),
-            dns: self.dns,
-            robots: self.robots,
-            allow_private: self.allow_private,
             named_hosts,
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
@@ -161,11 +144,9 @@ impl Config {
             archive_segments: program.archive_segments,
             max_memory: self.max_memory.map(|size| size.0).or(environment.max_memory),
             drain_time: self.drain_time.0,
-            log_skips: self.log_skips,
             report_skips: program.report_skips,
             limits: self.compile_limits(),
             slow_response_quota: SlowResponseQuota::default(),
-            insecure: self.insecure,
             tls: environment.tls,
             budget: memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory)),
             lease: program.lease,
@@ -207,8 +188,16 @@ impl Config {
         }
     }
 
-    /// Limits on requests in flight: over all hosts, per host, and per address.
-    fn widths(&self) -> Result<(usize, usize, Option<usize>), ConfigError> {
+    /// The settings without secrets, and without the roots, of which there may be very many.
+    fn without_secrets(&self) -> Self {
+        let mut kept = Self::default();
+        let is_kept = |setting: &&Setting| setting.class != SettingClass::Secret && setting.name != "roots";
+        Self::TABLE.iter().filter(is_kept).for_each(|setting| kept.copy(setting.name, self));
+        kept
+    }
+
+    /// Limits on requests in flight: per host, and per address.
+    fn widths(&self) -> Result<(usize, Option<usize>), ConfigError> {
         if !(1..=MAX_CONCURRENCY).contains(&self.concurrency) {
             let problem = format!("write a whole number from 1 to {MAX_CONCURRENCY}");
             return Err(ConfigError::new("concurrency", self.concurrency, problem));
@@ -216,8 +205,7 @@ impl Config {
         if self.per_host == Some(0) {
             return Err(ConfigError::new("per-host", 0, "write a whole number from 1 on"));
         }
-        let (per_host, per_ip) = widths(self.pace, self.concurrency, (self.per_host, self.per_ip));
-        Ok((self.concurrency, per_host, per_ip))
+        Ok(widths(self))
     }
 
     fn check_limits(&self) -> Result<(), ConfigError> {
@@ -392,7 +380,7 @@ impl Root {
             trimmed.split("://").last().unwrap_or(trimmed).split(['/', '?', '#']).next().unwrap_or_default();
         if authority.contains('@') {
             // Parsing would drop the password silently, and the crawl would not be logged in.
-            let problem = "a name or password inside a URL is not used; give it with --user";
+            let problem = "a name or password inside a URL is not used; give it in the setting user";
             let stripped = candidates.first().map(ToString::to_string).unwrap_or_default();
             return Err(ConfigError::new("roots", stripped, problem));
         }
@@ -428,13 +416,9 @@ fn check_pattern(key: &'static str, pattern: &str) -> Result<(), ConfigError> {
     }
 }
 
-/// The limits on requests in flight to one host and to one address, for this pace. `per_host` and `per_ip` are the
-/// values that the user gave.
-pub(super) fn widths(
-    pace: Pace,
-    concurrency: usize,
-    (per_host, per_ip): (Option<usize>, Option<usize>),
-) -> (usize, Option<usize>) {
+/// The limits on requests in flight to one host and to one address.
+pub(super) fn widths(settings: &Config) -> (usize, Option<usize>) {
+    let Config { pace, concurrency, per_host, per_ip, .. } = *settings;
     let per_host = match pace {
         Pace::Gentle => 1,
         Pace::Steady => per_host.unwrap_or(DEFAULT_PER_HOST),

@@ -10,7 +10,7 @@
 
 mod compile;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,9 +51,13 @@ pub(crate) use compile::MAX_HELD_BODIES;
 #[derive(Clone, Debug)]
 pub struct Rules(RuleValues);
 
-/// The values of [`Rules`]. They are only read.
+/// The values of [`Rules`]. They are only read. Settings that need no other form are those of [`Config`], to which this
+/// type dereferences.
 #[derive(Clone, Debug)]
 pub struct RuleValues {
+    /// The checked settings, without secrets and roots.
+    pub(crate) settings: Config,
+
     // Where
     pub roots: Vec<Root>,
     /// Hashes of the https candidates of roots without a scheme. A set, because there may be very many roots.
@@ -68,35 +72,20 @@ pub struct RuleValues {
     pub request_hook: Option<Arc<dyn RequestHook>>,
     /// Called with the head of a response.
     pub response_hook: Option<Arc<dyn ResponseHook>>,
-    pub max_pages: Option<u64>,
     /// Limit on received bytes. No fetch starts once it is reached.
     pub max_bytes: Option<u64>,
     /// Limit on the size of the crawl directory in bytes. The crawl ends before it is exceeded.
     pub max_disk: Option<u64>,
     pub max_time: Option<Duration>,
     pub sitemaps: Sitemaps,
-    /// Whether the resources that pages need for display are fetched.
-    pub assets: bool,
     /// Parameters that are removed from the URLs in pages and sitemaps.
     pub strip_params: StripParams,
-    pub follow_nofollow: bool,
-    /// Whether budgets limit what the crawl fetches from endless sites.
-    pub traps: TrapPolicy,
-    /// The number from which these budgets are computed: see [`crate::crawl::schedule::trap`].
-    pub trap_budget: u32,
-    /// Limit on the links to one host that enter the frontier.
-    pub max_pages_per_host: Option<u64>,
 
     // Pace
-    pub pace: Pace,
-    /// Limit on requests in flight, over all hosts. At least 1.
-    pub concurrency: usize,
     /// Limit on requests in flight to one host name: at least 1, at most `concurrency`.
     pub per_host: usize,
     /// Limit on requests in flight to one IP address; `None` is unlimited.
     pub per_ip: Option<usize>,
-    /// `--per-host` and `--per-ip` as the user gave them. Together with the pace, they determine the two limits above.
-    given_widths: (Option<usize>, Option<usize>),
     /// Minimum time between the starts of two requests to a host.
     pub delay: Duration,
     /// Limit on pages a second, over all hosts.
@@ -113,19 +102,12 @@ pub struct RuleValues {
     pub idle_timeout: Duration,
     /// Least rate of a body in bytes a second, over any window of `idle_timeout`.
     pub min_rate: u64,
-    /// Limit on the attempts at a URL. At least 1.
-    pub max_tries: u8,
     /// Wait after the first failure. It doubles with each further one.
     pub retry_wait: Duration,
-    pub max_redirects: u8,
     /// Limit on the bytes of a decoded body.
     pub max_size: u64,
     /// Limit on the bytes of a response head.
     pub max_head: usize,
-    /// Limit on the bytes of a URL.
-    pub max_url: usize,
-    /// Limit on the links of a page.
-    pub max_links: usize,
     pub user_agent: Box<str>,
     /// The product token of the user agent, which robots.txt rules refer to.
     pub agent_token: Arc<str>,
@@ -139,18 +121,10 @@ pub struct RuleValues {
     pub cookies: Option<CookieJar>,
     /// The proxies for requests.
     pub proxies: Proxies,
-    pub http: HttpVersion,
     /// Whether the engine can run several jobs on one connection.
     pub can_multiplex: bool,
-    /// Addresses that `--resolve` gives for host names.
-    pub resolve: Vec<Resolve>,
-    /// The DNS server; `None` for that of the system.
-    pub dns: Option<SocketAddr>,
 
     // Trust
-    pub robots: RobotsPolicy,
-    /// Whether all hosts may be on a private network.
-    allow_private: bool,
     /// Hosts and ports that the user named, and that may therefore be on a private network.
     named_hosts: HashSet<(Box<str>, u16)>,
 
@@ -183,8 +157,6 @@ pub struct RuleValues {
     pub max_memory: Option<u64>,
     /// How long an interrupted crawl waits for requests in flight.
     pub drain_time: Duration,
-    /// Whether a record is written for each skipped link.
-    pub log_skips: bool,
     /// Whether visits list skipped links even without records for them.
     pub report_skips: bool,
 
@@ -192,8 +164,6 @@ pub struct RuleValues {
     pub limits: Arc<Limits>,
     /// How many slow responses must be closed now. Not a setting: the keeper changes it during the crawl.
     pub slow_response_quota: SlowResponseQuota,
-    /// Whether certificates are not verified. Records say so then.
-    pub insecure: bool,
     /// The certificates that TLS trusts.
     pub tls: TlsSource,
     /// The memory budget.
@@ -271,6 +241,15 @@ impl Deref for Rules {
     #[inline]
     fn deref(&self) -> &RuleValues {
         &self.0
+    }
+}
+
+impl Deref for RuleValues {
+    type Target = Config;
+
+    #[inline]
+    fn deref(&self) -> &Config {
+        &self.settings
     }
 }
 
@@ -383,8 +362,8 @@ impl Rules {
         let values = &mut Arc::make_mut(self).0;
         match change {
             RuleChange::Pace(pace) => {
-                values.pace = pace;
-                (values.per_host, values.per_ip) = compile::widths(pace, values.concurrency, values.given_widths);
+                values.settings.pace = pace;
+                (values.per_host, values.per_ip) = compile::widths(&values.settings);
             }
             RuleChange::Rate(rate) => values.rate = rate,
             RuleChange::PerIp(limit) => values.per_ip = Some(limit),

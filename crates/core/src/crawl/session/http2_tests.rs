@@ -109,7 +109,7 @@ fn goaway(last: u32, code: u32) -> Vec<u8> {
 #[test]
 fn a_handshake_that_fails_ends_its_jobs_and_the_session() {
     let trust = || Trust { insecure: true, ..Trust::default() }.compile(|| Duration::ZERO);
-    let rules = rules(|rules| (rules.http, rules.tls) = (HttpVersion::Auto, TlsSource::new(trust)));
+    let rules = rules(|rules| (rules.settings.http, rules.tls) = (HttpVersion::Auto, TlsSource::new(trust)));
     let job = |slot: u16| {
         let mut job = job(slot);
         job.link = Link::root(Url::parse(&format!("https://h/{slot}")).expect("a valid URL"), 1);
