@@ -1,41 +1,13 @@
-//! Rewords messages for the users of the library: names of settings in place of flags of the command.
+//! The words of the library for settings, for remedies, and for what a program can do about a failure.
 
-use std::borrow::Cow;
-
-use argiope_core::{Failure, Remedy, TlsFault};
+use argiope_core::crawl::rules::Config;
+use argiope_core::crawl::settings::Settings as _;
+use argiope_core::{Advice, Remedy};
 use argiope_runtime::Error;
-
-/// Settings of more than one word whose errors come from the configuration, where they are written with hyphens.
-const SETTINGS: [&str; 24] = [
-    "allow_private",
-    "assets_scope",
-    "ca_cert",
-    "connect_timeout",
-    "drain_time",
-    "extract_file",
-    "idle_timeout",
-    "max_bytes",
-    "max_crawl_delay",
-    "max_disk",
-    "max_head",
-    "max_links",
-    "max_memory",
-    "max_pages",
-    "max_pages_per_host",
-    "max_redirects",
-    "max_size",
-    "max_time",
-    "max_tries",
-    "max_url",
-    "per_host",
-    "strip_param",
-    "trap_budget",
-    "user_agent",
-];
 
 /// The error in the words of the library.
 pub(crate) fn in_library_words(error: Error) -> Error {
-    error.reworded(|text| reworded(text).into_owned(), setting, remedy_words)
+    error.reworded(setting_name, remedy_words)
 }
 
 /// A remedy in the words of the library.
@@ -58,57 +30,18 @@ fn remedy_words(remedy: Remedy) -> &'static str {
 }
 
 /// The name of a setting in the library.
-fn setting(key: &'static str) -> &'static str {
-    let same = |name: &&&str| name.len() == key.len() && name.replace('_', "-") == key;
-    if key == "out" { "directory" } else { SETTINGS.iter().find(same).copied().unwrap_or(key) }
+pub(crate) fn setting_name(key: &'static str) -> &'static str {
+    let setting = Config::TABLE.iter().find(|setting| setting.key == key);
+    if key == "out" { "directory" } else { setting.map_or(key, |setting| setting.name) }
 }
 
-/// The message of a failed page, with what a program can do about it.
-pub(crate) fn failure_message(failure: &Failure) -> String {
-    let advice = match failure.tls {
-        Some(TlsFault::Untrusted) => "; `ca_cert` trusts its authority, `insecure` skips the verification",
-        Some(TlsFault::Invalid) => "; `ca_cert` does not help, `insecure` skips the verification",
-        _ => "",
-    };
-    format!("{}{advice}", reworded(&failure.message))
-}
-
-/// A message with the names of settings in place of flags. Text in backquotes is a command line, which is not changed.
-pub(crate) fn reworded(text: &str) -> Cow<'_, str> {
-    if !text.contains("--") {
-        return Cow::Borrowed(text);
+/// What a program can do about a failed page.
+pub(crate) fn advice_words(advice: Advice) -> &'static str {
+    match advice {
+        Advice::TrustAuthority => "`ca_cert` trusts its authority, `insecure` skips the verification",
+        Advice::SkipVerification => "`ca_cert` does not help, `insecure` skips the verification",
+        Advice::AllowPrivate => "`allow_private` allows it",
     }
-    let mut out = String::with_capacity(text.len() + 16);
-    for (index, part) in text.split('`').enumerate() {
-        if index > 0 {
-            out.push('`');
-        }
-        // Parts with odd indexes are in backquotes.
-        if index % 2 == 1 {
-            out.push_str(part);
-            continue;
-        }
-        without_flags(part, &mut out);
-    }
-    Cow::Owned(out)
-}
-
-/// Writes `--max-url` as `max_url` in backquotes.
-fn without_flags(mut text: &str, out: &mut String) {
-    while let Some((before, after)) = text.split_once("--") {
-        out.push_str(before);
-        let end = after.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(after.len());
-        let (flag, rest) = after.split_at(end);
-        if flag.is_empty() {
-            out.push_str("--");
-        } else {
-            out.push('`');
-            out.push_str(&flag.replace('-', "_"));
-            out.push('`');
-        }
-        text = rest;
-    }
-    out.push_str(text);
 }
 
 #[cfg(test)]
@@ -116,17 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_become_settings() {
-        for (before, after) in [
-            ("longer than --max-url", "longer than `max_url`"),
-            ("`argiope export d --format jsonl` gives all", "`argiope export d --format jsonl` gives all"),
-            ("give it with --user", "give it with `user`"),
-            ("a -- b", "a -- b"),
-            ("nothing to change", "nothing to change"),
-        ] {
-            assert_eq!(reworded(before), after);
-        }
-        assert_eq!((setting("max-pages"), setting("out"), setting("rate")), ("max_pages", "directory", "rate"));
+    fn settings_have_the_names_of_methods() {
+        assert_eq!(
+            (setting_name("max-pages"), setting_name("out"), setting_name("rate")),
+            ("max_pages", "directory", "rate")
+        );
     }
 
     #[test]

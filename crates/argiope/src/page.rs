@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::library_messages::failure_message;
+use crate::library_messages::advice_words;
 
 /// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///
@@ -56,7 +56,7 @@ impl Page {
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
         if let Some(failure) = &mut visit.facts.error {
-            failure.message = failure_message(failure).into();
+            failure.message = failure.advised(advice_words).into();
         }
         Self { parts: Arc::new(PageParts { visit, record_line, bytes, headers, document: OnceLock::new() }) }
     }

@@ -254,7 +254,7 @@ fn a_server_that_requires_a_client_certificate_stops_the_crawl_or_gets_one_of_an
         path.display().to_string()
     };
     let ca = write("ca.pem", web.ca_pem());
-    check_stops(&port, &["--ca-cert", &ca], "handshake", &["requires a client certificate (--cert, --key)"]);
+    check_stops(&port, &["--ca-cert", &ca], "handshake", &["requires a client certificate (settings cert and key)"]);
     let modern = web.authority().issue(vec!["me.example".to_owned()]).expect("a certificate");
     let version1 = TestAuthority::issue_version1().expect("a certificate");
     for (name, (certificate, key)) in [("modern", modern), ("version1", version1)] {

@@ -16,7 +16,7 @@ pub mod page;
 pub use base::job::LaneId;
 pub use base::link::{Link, LinkKind, LinkRef};
 pub use base::link_list::{FoundLink, LinkList};
-pub use base::outcome::{ErrorKind, FailedPart, Failure, Outcome, TlsFault, Truncated};
+pub use base::outcome::{Advice, ErrorKind, FailedPart, Failure, Outcome, TlsFault, Truncated};
 pub use base::time::Time;
 pub use base::url::{BadUrl, Origin, Url, UrlRef};
 pub use crawl::schedule::frontier::{Counts, FinalOutcome, FoundEdges, Frontier, History};

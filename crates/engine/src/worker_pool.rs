@@ -30,7 +30,7 @@ const MAX_SYSTEM_LIMIT: u64 = 1 << 32;
 const MAX_URING_FETCHES: usize = 2_000_000;
 
 /// The advice in messages about a system without io_uring.
-const OTHER_ENGINES: &str = "--engine tokio, coroutines, callbacks and threads work without it";
+const OTHER_ENGINES: &str = "the engines tokio, coroutines, callbacks and threads work without it";
 
 /// The engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl EngineKind {
         match self {
             Self::Threads => Ok(()),
             Self::Tokio | Self::Coroutines | Self::Callbacks => Poller::new().map(drop).map_err(|error| {
-                let message = format!("the {self} engine needs epoll ({error}); --engine threads works without it");
+                let message = format!("the {self} engine needs epoll ({error}); the engine threads works without it");
                 io::Error::new(error.kind(), message)
             }),
             #[cfg(target_os = "linux")]

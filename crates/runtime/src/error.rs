@@ -82,22 +82,19 @@ impl Error {
         Self { cause: Cause::Sink { message, source: Arc::from(source) } }
     }
 
-    /// The same error in other words, for example with the names of methods in place of flags. `reword` replaces
-    /// messages, `rename` the names of settings, `remedy_words` the words of remedies.
+    /// The same error in other words. `rename` replaces the keys of settings, `remedy_words` the words of remedies.
     #[must_use]
     pub fn reworded(
         self,
-        reword: impl Fn(&str) -> String,
         rename: impl Fn(&'static str) -> &'static str,
         remedy_words: impl Fn(Remedy) -> &'static str,
     ) -> Self {
         let cause = match self.cause {
             Cause::Config(ConfigError { key, value, problem }) => {
-                Cause::Config(ConfigError { key: rename(key), value, problem: reword(&problem) })
+                Cause::Config(ConfigError { key: rename(key), value, problem })
             }
             Cause::Store(error) => Cause::Store(error.reworded(remedy_words)),
-            Cause::Engine { message, source } => Cause::Engine { message: reword(&message).into(), source },
-            other @ (Cause::Input(_) | Cause::Sink { .. } | Cause::Internal(_)) => other,
+            other @ (Cause::Engine { .. } | Cause::Input(_) | Cause::Sink { .. } | Cause::Internal(_)) => other,
         };
         Self { cause }
     }

@@ -32,6 +32,7 @@ use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
 use crate::target::{self, Target};
 use crate::text_fragment;
+use crate::wording::advice_words;
 pub use fetch::CHECK_FILE;
 use fetch::FetchGoal;
 use results::{PageTargets, WebResults};
@@ -355,7 +356,7 @@ impl SiteReader {
                 .facts
                 .error
                 .as_ref()
-                .map_or_else(String::new, |error| format!(": {}: {}", error.kind, error.advised()));
+                .map_or_else(String::new, |error| format!(": {}: {}", error.kind, error.advised(advice_words)));
             self.notes.push(format!("{}: {}{status}{error}", visit.link.url, visit.facts.outcome));
         }
         // The crawl requests bodies.

@@ -12,6 +12,7 @@ use crate::finding::{Fault, FaultKind, TargetVerdict};
 use crate::options::CheckOptions;
 use crate::remote::RemoteTarget;
 use crate::text_fragment::{self, PageText, SearchBudget};
+use crate::wording::advice_words;
 
 /// Limit on the redirects from one URL, as a safeguard: the crawler stops earlier.
 const MAX_REDIRECTS: usize = 50;
@@ -100,7 +101,7 @@ impl WebResults {
         let visited = VisitedUrl {
             outcome: facts.outcome,
             status: facts.status,
-            error: facts.error.as_ref().map(|error| (error.kind, error.advised().into())),
+            error: facts.error.as_ref().map(|error| (error.kind, error.advised(advice_words).into())),
             redirect: facts.redirect.as_ref().map(|url| url.as_str().into()),
             anchors,
             text,

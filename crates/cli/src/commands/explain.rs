@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::explain::{DiscoveryStep, ExplainError, Explanation, RedirectPath, RobotsExplanation, UrlState, explain};
 use crate::records::StoredRecord;
+use argiope_check::advice_words;
 use argiope_core::LinkKind;
 use argiope_store::disk::Referrers;
 use clap::Args;
@@ -156,7 +157,7 @@ fn settled(record: &StoredRecord) -> String {
         let _ = write!(text, " to {}", visible(to));
     }
     if let Some(error) = &record.error {
-        let _ = write!(text, " ({}: {})", error.kind, visible(&error.advised()));
+        let _ = write!(text, " ({}: {})", error.kind, visible(&error.advised(advice_words)));
     }
     if let Some(truncated) = record.truncated {
         let _ = write!(text, ", truncated ({truncated})");

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use argiope_check::advice_words;
 use argiope_core::Failure;
 use argiope_core::crawl::rules::{Config, ProgramSettings, RobotsPolicy, ScopeKind};
 use argiope_core::crawl::schedule::keeper::Settled;
@@ -175,7 +176,7 @@ pub fn render(exchange: &ExchangeView) -> String {
         line("times", &times);
     }
     if let Some(failure) = &exchange.failure {
-        line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.advised())));
+        line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.advised(advice_words))));
     }
     render_head(&mut text, "Request", '>', &exchange.request, exchange.is_http2);
     render_head(&mut text, "Response", '<', &exchange.head, exchange.is_http2);

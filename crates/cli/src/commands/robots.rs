@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+use argiope_check::advice_words;
 use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, RobotsPolicy, Root};
 use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::settings::ROBOTS;
@@ -208,7 +209,7 @@ fn interpret(visit: &Visit, agent: &str) -> RobotsFile {
         Some(SiteFile::Sitemap(..)) | None => &[],
     };
     let event = match (visit.facts.status, &visit.facts.error) {
-        (_, Some(failure)) => format!("could not be fetched: {}", failure.advised()),
+        (_, Some(failure)) => format!("could not be fetched: {}", failure.advised(advice_words)),
         (Some(300..400), None) => "redirects too often".to_owned(),
         (Some(status), None) => format!("responded with {status}"),
         (None, None) => "did not respond".to_owned(),

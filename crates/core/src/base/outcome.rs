@@ -168,15 +168,15 @@ names! {
     }
 }
 
-impl TlsFault {
-    /// What the user can do about it.
-    fn advice(self) -> Option<&'static str> {
-        match self {
-            Self::Untrusted => Some("--ca-cert FILE trusts its authority, -k skips the verification"),
-            Self::Invalid => Some("--ca-cert does not help, -k skips the verification"),
-            Self::Absent | Self::Handshake => None,
-        }
-    }
+/// The settings with which a user can change that something fails. The command and the library each have words for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// `ca_cert` trusts the authority of the certificate, `insecure` skips the verification.
+    TrustAuthority,
+    /// `ca_cert` does not help, `insecure` skips the verification.
+    SkipVerification,
+    /// `allow_private` allows addresses of private networks.
+    AllowPrivate,
 }
 
 /// Maximum length of a failure's message in bytes.
@@ -235,10 +235,20 @@ impl Failure {
             || matches!(self.kind, ErrorKind::DnsServfail | ErrorKind::DnsTimeout | ErrorKind::RobotsUnreachable)
     }
 
-    /// The message, and what the user can do about the failure.
-    pub fn advised(&self) -> Cow<'_, str> {
-        match self.tls.and_then(TlsFault::advice) {
-            Some(advice) => format!("{}; {advice}", self.message).into(),
+    /// What the user can do about the failure.
+    pub fn advice(&self) -> Option<Advice> {
+        match self.tls {
+            Some(TlsFault::Untrusted) => Some(Advice::TrustAuthority),
+            Some(TlsFault::Invalid) => Some(Advice::SkipVerification),
+            _ if self.kind == ErrorKind::PrivateAddress => Some(Advice::AllowPrivate),
+            _ => None,
+        }
+    }
+
+    /// The message, and what the user can do about the failure, in these words.
+    pub fn advised(&self, words: fn(Advice) -> &'static str) -> Cow<'_, str> {
+        match self.advice() {
+            Some(advice) => format!("{}; {}", self.message, words(advice)).into(),
             None => Cow::Borrowed(&self.message),
         }
     }
@@ -303,8 +313,9 @@ mod tests {
             serde_json::to_string(&certificate).expect("JSON"),
             r#"{"kind":"tls","message":"expired","tls":"invalid"}"#
         );
-        assert!(certificate.advised().contains("expired; --ca-cert") && certificate.advised().contains("-k"));
-        assert_eq!(reset.advised(), "gone");
+        assert_eq!(certificate.advice(), Some(Advice::SkipVerification));
+        assert_eq!(certificate.advised(|_| "do x"), "expired; do x");
+        assert_eq!(reset.advised(|_| "do x"), "gone");
         assert_eq!(Failure::given_up(&certificate).tls, certificate.tls);
         for failure in [reset, given_up, robots, certificate] {
             assert_eq!(read(&serde_json::to_string(&failure).expect("JSON")), failure);

@@ -389,7 +389,10 @@ impl FromStr for HeaderLine {
             return Err(bad(format!("the value of {name} has control characters")));
         }
         if name.eq_ignore_ascii_case("user-agent") {
-            return Err(BadValue::new("User-Agent applies to all hosts, not only to the roots", "use --user-agent"));
+            return Err(BadValue::new(
+                "User-Agent applies to all hosts, not only to the roots",
+                "use the setting for it",
+            ));
         }
         if Self::RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved)) {
             return Err(BadValue::new(format!("{name} is set by the crawler itself"), "leave it out"));

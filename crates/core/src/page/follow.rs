@@ -278,7 +278,7 @@ pub fn redirect_target(page: &Link, location: &[u8], max_url: usize) -> Result<U
         Failure::new(kind, format!("Location {shown:?}{ellipsis}: {fault}"))
     })?;
     if target.as_str().len() > max_url {
-        let message = format!("Location of {} bytes, longer than --max-url", target.as_str().len());
+        let message = format!("Location of {} bytes, longer than the limit of {max_url}", target.as_str().len());
         return Err(Failure::new(ErrorKind::RedirectInvalid, message));
     }
     Ok(target)

@@ -210,7 +210,7 @@ fn roots_may_omit_the_scheme() {
 #[test]
 fn a_password_in_a_root_is_refused_and_not_repeated() {
     let error = Root::parse("https://me:secret@example.com/a", 4096).unwrap_err();
-    assert!(error.problem.contains("--user"));
+    assert!(error.problem.contains("the setting user"));
     assert!(!error.to_string().contains("secret"), "{error}");
     assert!(Root::parse("https://example.com/@me", 4096).is_ok());
 }

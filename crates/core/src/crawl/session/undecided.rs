@@ -97,7 +97,7 @@ impl Undecided {
             }
             Decision::Failed => {
                 if self.exchange.is_some() && !self.conn.has_failed_before_request() {
-                    let message = "the server does not support HTTP/2, which --http 2 requires";
+                    let message = "the server does not support HTTP/2, and the crawl uses nothing else";
                     self.conn.refuse(Failure::new(ErrorKind::Protocol, message));
                 }
                 let peer = self.conn.peer;

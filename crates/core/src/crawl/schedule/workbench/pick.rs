@@ -217,7 +217,7 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
         return Ok(Arc::clone(list));
     }
     if let Some(why) = address::name_refusal(url.host()) {
-        let message = format!("{} is a {why} name; --allow-private allows it", url.host());
+        let message = format!("{} is a {why} name", url.host());
         return Err(Failure::new(ErrorKind::PrivateAddress, message));
     }
     let refusal = list.iter().find_map(|ip| address::refusal(*ip).map(|why| (ip, why)));
@@ -226,7 +226,7 @@ pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Resul
     };
     let public: Arc<[IpAddr]> = list.iter().copied().filter(|ip| address::refusal(*ip).is_none()).collect();
     if public.is_empty() {
-        let message = format!("{} is at {ip}, a {why} address; --allow-private allows it", url.host());
+        let message = format!("{} is at {ip}, a {why} address", url.host());
         return Err(Failure::new(ErrorKind::PrivateAddress, message));
     }
     Ok(public)

@@ -50,7 +50,9 @@ fn alert_message(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnrecognisedName => "the server does not know this name".to_owned(),
         AlertDescription::ProtocolVersion => "the server does not support TLS 1.2 or 1.3".to_owned(),
-        AlertDescription::CertificateRequired => "the server requires a client certificate (--cert, --key)".to_owned(),
+        AlertDescription::CertificateRequired => {
+            "the server requires a client certificate (settings cert and key)".to_owned()
+        }
         AlertDescription::BadCertificate
         | AlertDescription::CertificateExpired
         | AlertDescription::CertificateRevoked
