@@ -223,8 +223,8 @@ fn waiting<F: Frontier + History>(keeper: &Keeper<F>, busiest: Option<&HostStatu
     if keeper.bench().is_paused() {
         return None;
     }
-    if let Some((host, reason, next_in)) = keeper.bench().waits_for(now) {
-        return Some(HostWait { host: host.as_ref().into(), reason, next_in });
+    if let Some(first) = keeper.bench().first_wait(now) {
+        return Some(first);
     }
     let host = busiest.filter(|host| host.in_flight > 0)?;
     Some(HostWait { host: host.host.clone(), reason: WaitReason::Responses, next_in: Duration::ZERO })

@@ -224,17 +224,6 @@ pub struct ProgramSettings {
     pub lease: Lease,
 }
 
-/// A change of the rules while the crawl is running.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum RuleChange {
-    /// Another pace, and the limits per host and address that follow from it.
-    Pace(Pace),
-    /// Another limit on pages a second; `None` removes it.
-    Rate(Option<f64>),
-    /// Another limit on requests in flight to one IP address.
-    PerIp(usize),
-}
-
 impl Deref for Rules {
     type Target = RuleValues;
 
@@ -356,18 +345,12 @@ impl Rules {
         self
     }
 
-    /// Applies a change that the user or the fleet makes while the crawl is running. If the rules are shared, this
-    /// replaces the caller's `Arc`, and the other owners keep the rules without the change.
-    pub(crate) fn steer(self: &mut Arc<Self>, change: RuleChange) {
+    /// Changes the pace while the crawl is running, and the limits per host and address that follow from it. If the rules
+    /// are shared, this replaces the caller's `Arc`, and the other owners keep the rules without the change.
+    pub(crate) fn steer_pace(self: &mut Arc<Self>, pace: Pace) {
         let values = &mut Arc::make_mut(self).0;
-        match change {
-            RuleChange::Pace(pace) => {
-                values.settings.pace = pace;
-                (values.per_host, values.per_ip) = compile::widths(&values.settings);
-            }
-            RuleChange::Rate(rate) => values.rate = rate,
-            RuleChange::PerIp(limit) => values.per_ip = Some(limit),
-        }
+        values.settings.pace = pace;
+        (values.per_host, values.per_ip) = compile::widths(&values.settings);
     }
 
     /// These rules with changes that only tests make.

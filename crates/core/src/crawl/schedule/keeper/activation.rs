@@ -16,6 +16,7 @@ use super::Keeper;
 use crate::base::job::LaneId;
 use crate::base::time::Time;
 use crate::crawl::schedule::frontier::{CrawlEvent, Frontier, History, QueuedLane, ReturnTo, StoreError};
+use crate::crawl::schedule::workbench::ParkedLane;
 
 /// How many deferred links are moved to lanes at a time.
 const MAX_ADMITTED_PER_CALL: usize = 1_024;
@@ -173,7 +174,7 @@ impl<F: Frontier + History> Keeper<F> {
         if self.waiting.queue.is_empty() && self.waiting.due() > now {
             return Ok(false);
         }
-        let Some((lane, until, links)) = self.bench.park_lane(now) else { return Ok(false) };
+        let Some(ParkedLane { lane, until, links }) = self.bench.park_lane(now) else { return Ok(false) };
         self.frontier.give_back(links, ReturnTo::OldPlace)?;
         self.waiting.park(lane, until);
         Ok(true)

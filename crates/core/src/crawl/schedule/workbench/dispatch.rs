@@ -1,21 +1,21 @@
 //! [`Workbench::next`]: what to do next, and the start of a request.
 
 use std::cmp::Reverse;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::lane_queues::Ready;
-use super::placement::WaitState;
+use super::lane_queues::{Ready, Wait};
 use super::selection::Selection;
-use super::steering::spacing;
-use super::{Entry, Next, Workbench};
+use super::{Next, Workbench};
 use crate::base::job::{Job, JobExtras, LaneId, Purpose};
+use crate::base::link::Link;
 use crate::base::time::Time;
 use crate::crawl::schedule::lane::Addresses;
 
 impl Workbench {
     /// What to do next.
     pub fn next(&mut self, now: Time) -> Next {
-        self.check_counts();
+        self.lanes.check_counts();
         loop {
             // Recalls come first, so that a lane does not change between its selection and the reload of its rules.
             if let Some((id, origin)) = self.recalls.pop_front() {
@@ -25,124 +25,118 @@ impl Workbench {
                 return Next::Settle(visit);
             }
             if let Some(id) = self.to_resolve.pop_front() {
-                if let Some(entry) = self.lanes.get(&id) {
+                if let Some(entry) = self.lanes.get(id) {
                     return Next::Resolve(id, Arc::clone(&entry.lane.name));
                 }
                 continue;
             }
             self.wake_due(now);
-            let is_held = self.draining || self.paused || self.held_back || self.held_for_share;
-            if !is_held && self.in_flight() >= self.concurrency {
-                return Next::Wait(self.close_slow_responses(now));
+            let may_start = !self.holds.any();
+            if may_start && self.slots.are_all_taken(self.lanes.counts()) {
+                return Next::Wait(self.slots.close_slow_responses(&self.lanes, &self.queues, now));
             }
-            self.admit_unproven(now);
-            if is_held {
-                self.keep_slow_responses();
+            self.wake_for_unreserved(now);
+            if !may_start {
+                self.slots.keep_slow_responses();
                 return Next::Wait(Time::NEVER);
             }
-            if now >= self.next_start {
-                self.queues.release_rated();
+            if now >= self.pages.next_start() {
+                self.queues.release_one_for_rate(&mut self.lanes);
             }
-            self.wake_crowded(now);
-            let Some(Ready { lane, weight, seq }) = self.queues.pop_ready() else {
-                let Some(next_check) = self.lift_unused_reserve(now) else { continue };
-                let due = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time).min(next_check);
-                let due = if self.queues.has_unproven() {
-                    due.min(self.close_slow_responses(now))
-                } else {
-                    self.keep_slow_responses();
-                    due
-                };
-                return Next::Wait(if self.queues.has_rated() { due.min(self.next_start) } else { due });
-            };
-            if weight > 0 && self.lanes.get(&lane).is_some_and(|entry| entry.lane.is_without_rules()) {
-                // The rules of the lane were evicted while it was queued, so it is queued again as the last one.
-                let last = Ready { weight: 0, seq, lane };
-                if let Some(WaitState::Ready(wait)) = self.lanes.get_mut(&lane).map(|entry| &mut entry.wait) {
-                    *wait = last;
+            self.wake_for_free_slots(now);
+            match self.queues.pop_ready(&mut self.lanes) {
+                Some(ready) => {
+                    if let Some(job) = self.serve(ready, now) {
+                        return Next::Fetch(job);
+                    }
                 }
-                self.queues.insert_ready(last);
-                continue;
-            }
-            if self.queue_if_reserved(Ready { lane, weight, seq }, now) {
-                continue;
-            }
-            let holds_slots_long = |entry: &Entry| entry.lane.in_flight() > 0 && entry.lane.is_slow(now);
-            if self.is_crowded(now) && self.lanes.get(&lane).is_some_and(|entry| holds_slots_long(entry)) {
-                if let Some(entry) = self.lanes.get_mut(&lane) {
-                    entry.wait = WaitState::Crowded;
-                    self.queues.insert_crowded(lane);
+                None => {
+                    if let Some(until) = self.next_turn(now) {
+                        return Next::Wait(until);
+                    }
                 }
-                continue;
-            }
-            let woken_by = self.lanes.get_mut(&lane).and_then(|entry| {
-                entry.wait = WaitState::Nowhere;
-                entry.woken_by.take()
-            });
-            let job = self.start(lane, now);
-            if let Some(ip) = woken_by {
-                self.wake_next(ip);
-            }
-            if let Some(job) = job {
-                return Next::Fetch(job);
             }
         }
+    }
+
+    /// When a lane may get its turn, if none has it now. `None`: now, because slots are not reserved any more.
+    fn next_turn(&mut self, now: Time) -> Option<Time> {
+        let next_check = self.slots.lift_unused_reserve(&self.lanes, &self.queues, now)?;
+        let mut until = self.queues.first_later().map_or(Time::NEVER, |(time, _)| time).min(next_check);
+        if self.queues.has_lane_for_unreserved() {
+            until = until.min(self.slots.close_slow_responses(&self.lanes, &self.queues, now));
+        } else {
+            self.slots.keep_slow_responses();
+        }
+        Some(if self.queues.has_lane_for_rate() { until.min(self.pages.next_start()) } else { until })
+    }
+
+    /// Starts a request of a lane that has its turn, or puts the lane in the queue for what it lacks.
+    fn serve(&mut self, ready: Ready, now: Time) -> Option<Job> {
+        let (id, counts) = (ready.lane, self.lanes.counts());
+        let (is_reserved, is_short) = (self.slots.is_reserved(counts, now), self.slots.is_short(counts, now));
+        let entry = self.lanes.get_mut(id)?;
+        let lane = &entry.lane;
+        let lack = if ready.weight > 0 && lane.is_without_rules() {
+            // The rules of the lane were evicted while it was queued, so it is queued again as the last one.
+            Some(Wait::Turn(Ready { weight: 0, ..ready }))
+        } else if is_reserved && !entry.counted.is_quick() {
+            Some(Wait::UnreservedSlot(ready))
+        } else if is_short && lane.in_flight() > 0 && lane.is_slow(now) {
+            Some(Wait::FreeSlots)
+        } else {
+            None
+        };
+        if let Some(wait) = lack {
+            self.queues.move_to(id, &mut entry.wait, wait);
+            return None;
+        }
+        let woken_by = entry.woken_by.take();
+        let job = self.start(id, now);
+        if let Some(ip) = woken_by
+            && let Some(next) = self.addresses.pop_waiting(ip)
+        {
+            self.wake_for_address(next, ip);
+        }
+        job
     }
 
     /// Starts the next request of a lane. If none can start, puts the lane in the right queue.
     fn start(&mut self, id: LaneId, now: Time) -> Option<Job> {
         let selection = self.select(id, now);
-        if !matches!(selection, Selection::Go(..)) {
-            // Links may have ended without a request.
-            self.update_lane(id);
+        if let Selection::Go { link, purpose, addresses } = selection {
+            return self.send(id, link, purpose, addresses, now);
         }
-        let (link, purpose, addresses) = match selection {
-            Selection::Go(link, purpose, addresses) => (link, purpose, addresses),
-            Selection::Blocked(until) => {
-                if !until.is_never() {
-                    self.enqueue_later(id, until);
-                }
-                return None;
-            }
+        // Links may have ended without a request.
+        self.update_lane(id);
+        match selection {
+            Selection::Go { .. } => {}
+            Selection::Blocked(until) => self.enqueue_later(id, until),
             Selection::Full(ip) => {
-                self.queues.wait_for_address(ip, id);
-                if let Some(entry) = self.lanes.get_mut(&id) {
-                    entry.wait = WaitState::Queued;
+                self.addresses.wait(ip, id);
+                if let Some(entry) = self.lanes.get_mut(id) {
+                    self.queues.move_to(id, &mut entry.wait, Wait::Address);
                 }
-                return None;
             }
             Selection::RateLimited => {
                 let order = Reverse(self.queues.next_seq());
-                if let Some(ready) = self.rank(id, order)
-                    && let Some(entry) = self.lanes.get_mut(&id)
-                {
-                    entry.wait = WaitState::Rated;
-                    self.queues.insert_rated(ready);
-                }
-                return None;
+                self.enqueue_ranked(id, order, Wait::Rate);
             }
-            Selection::NoRobotsRoom => {
-                match self.retry_eviction(now) {
-                    Some(later) => self.enqueue_later(id, later),
-                    None => self.enqueue_ready(id),
-                }
-                return None;
-            }
-        };
-        if self.rules.per_ip.is_some() {
-            for ip in addresses.iter() {
-                self.queues.start_at(*ip);
-            }
+            Selection::NoRobotsRoom => match self.robots.retry_eviction(&mut self.lanes, now) {
+                Some(later) => self.enqueue_later(id, later),
+                None => self.enqueue_ready(id),
+            },
         }
+        None
+    }
+
+    /// The job for a selected link. It takes a slot of its lane.
+    fn send(&mut self, id: LaneId, link: Link, purpose: Purpose, addresses: Arc<[IpAddr]>, now: Time) -> Option<Job> {
+        self.addresses.start(&addresses);
         if purpose == Purpose::Page {
-            if link.tries == 0 {
-                self.pages_left = self.pages_left.saturating_sub(1);
-            }
-            if let Some(rate) = self.rules.rate {
-                self.next_start = now + spacing(rate);
-            }
+            self.pages.start(link.tries == 0, now);
         }
-        let lane = &mut self.lanes.get_mut(&id)?.lane;
+        let lane = &mut self.lanes.get_mut(id)?.lane;
         lane.pace.started(now);
         let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);
         // The first job after a lookup reports how long the lookup took.

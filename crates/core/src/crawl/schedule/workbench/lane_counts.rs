@@ -39,6 +39,12 @@ impl CountedLane {
         Self { waiting, in_flight, kind }
     }
 
+    /// A busy lane with this number of requests in flight.
+    #[cfg(test)]
+    pub fn for_test(in_flight: u16, is_quick: bool) -> Self {
+        Self { waiting: 0, in_flight, kind: LaneKind { is_quick, ..LaneKind::default() } }
+    }
+
     /// Whether the lane has no work.
     pub fn is_idle(self) -> bool {
         self.kind.is_idle
@@ -89,6 +95,14 @@ impl LaneCounts {
         self.fast = self.fast + usize::from(now.is_fast) - usize::from(before.is_fast);
         self.quick = self.quick + usize::from(now.is_quick) - usize::from(before.is_quick);
         self.resolving = self.resolving + usize::from(now.is_resolving) - usize::from(before.is_resolving);
+    }
+
+    /// Whether links, requests and lookups are the same in other sums. Whether a lane is fast or quick may have changed
+    /// with time.
+    #[cfg(debug_assertions)]
+    pub fn has_same_work(&self, other: &Self) -> bool {
+        let work = |counts: &Self| [counts.waiting, counts.in_flight, counts.resolving];
+        work(self) == work(other)
     }
 
     /// The number of links that are queued or wait for a retry.

@@ -1,11 +1,11 @@
-//! [`LaneQueues`]: the queues in which lanes wait.
+//! [`LaneQueues`]: the queues in which lanes wait for a time, a slot or their turn.
+//!
+//! Invariant: a lane is in at most one queue, and its [`Wait`] says which. [`LaneQueues::move_to`] changes both.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
-use std::net::IpAddr;
+use std::collections::{BTreeSet, VecDeque};
 
-use hashbrown::HashMap;
-
+use super::lane_table::LaneTable;
 use crate::base::job::LaneId;
 use crate::base::time::Time;
 
@@ -28,30 +28,38 @@ pub(super) struct Ready {
     pub lane: LaneId,
 }
 
-/// The use of one address, which several hosts may share.
-#[derive(Default)]
-struct AddressUse {
-    /// The number of requests in flight.
-    in_flight: usize,
-    /// Lanes that wait for a free slot.
-    waiting: VecDeque<LaneId>,
+/// What a lane waits for. The head of the workbench shows which follows which.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// An event: a response, a DNS answer, a robots.txt, more links. The lane is in no queue.
+    Event,
+    /// This time.
+    Until(Time),
+    /// Its turn: it may start now.
+    Turn(Ready),
+    /// The time at which `--rate` allows a page.
+    Rate(Ready),
+    /// A free slot of an address: see [`super::address_slots`].
+    Address,
+    /// More free slots, because its requests hold slots for long.
+    FreeSlots,
+    /// A free slot that is not reserved for quick lanes.
+    UnreservedSlot(Ready),
 }
 
-/// All queues of the workbench.
+/// The queues of the workbench, except those of addresses. Where the order matters, the last lane is served first.
 #[derive(Default)]
 pub(super) struct LaneQueues {
-    /// Lanes that may start now; the last one is served first.
+    /// [`Wait::Turn`].
     ready: BTreeSet<Ready>,
-    /// Lanes that may start when `--rate` allows a page.
-    rated: BinaryHeap<Ready>,
-    /// Slow lanes with requests in flight that wait until more slots are free.
-    crowded: VecDeque<LaneId>,
-    /// Lanes that may start when a slot is free that is not reserved; the last one is served first.
-    unproven: BTreeSet<Ready>,
-    /// Lanes that may start at a known time.
+    /// [`Wait::Rate`].
+    for_rate: BTreeSet<Ready>,
+    /// [`Wait::FreeSlots`].
+    for_free_slots: VecDeque<LaneId>,
+    /// [`Wait::UnreservedSlot`].
+    for_unreserved: BTreeSet<Ready>,
+    /// [`Wait::Until`].
     later: BTreeSet<(Time, LaneId)>,
-    /// Requests in flight and waiting lanes of each address.
-    by_ip: HashMap<IpAddr, AddressUse>,
     /// The last sequence number that was given out.
     seq: u64,
 }
@@ -63,43 +71,64 @@ impl LaneQueues {
         self.seq
     }
 
-    pub fn insert_ready(&mut self, ready: Ready) {
-        self.ready.insert(ready);
+    /// Moves a lane to the queue for `to`. A lane that waits for an address or for free slots has left its queue before.
+    pub fn move_to(&mut self, lane: LaneId, wait: &mut Wait, to: Wait) {
+        match *wait {
+            Wait::Event | Wait::Address | Wait::FreeSlots => {}
+            Wait::Until(time) => drop(self.later.remove(&(time, lane))),
+            Wait::Turn(ready) => drop(self.ready.remove(&ready)),
+            Wait::Rate(ready) => drop(self.for_rate.remove(&ready)),
+            Wait::UnreservedSlot(ready) => drop(self.for_unreserved.remove(&ready)),
+        }
+        *wait = to;
+        match to {
+            Wait::Event | Wait::Address => {}
+            Wait::FreeSlots => self.for_free_slots.push_back(lane),
+            Wait::Until(time) => drop(self.later.insert((time, lane))),
+            Wait::Turn(ready) => drop(self.ready.insert(ready)),
+            Wait::Rate(ready) => drop(self.for_rate.insert(ready)),
+            Wait::UnreservedSlot(ready) => drop(self.for_unreserved.insert(ready)),
+        }
     }
 
-    pub fn remove_ready(&mut self, ready: &Ready) {
-        self.ready.remove(ready);
+    /// Takes the lane that is served first. It waits for an event until it is moved to a queue again.
+    pub fn pop_ready(&mut self, lanes: &mut LaneTable) -> Option<Ready> {
+        let ready = self.ready.pop_last()?;
+        if let Some(entry) = lanes.get_mut(ready.lane) {
+            entry.wait = Wait::Event;
+        }
+        Some(ready)
     }
 
-    /// Removes the lane that is served first.
-    pub fn pop_ready(&mut self) -> Option<Ready> {
-        self.ready.pop_last()
+    /// Gives the first lane that waits for `--rate` its turn.
+    pub fn release_one_for_rate(&mut self, lanes: &mut LaneTable) {
+        if let Some(ready) = self.for_rate.pop_last() {
+            self.give_turn(ready, lanes);
+        }
     }
 
-    pub fn insert_rated(&mut self, ready: Ready) {
-        self.rated.push(ready);
+    /// Gives the first lane that waits for a slot that is not reserved its turn.
+    pub fn release_one_for_unreserved(&mut self, lanes: &mut LaneTable) {
+        if let Some(ready) = self.for_unreserved.pop_last() {
+            self.give_turn(ready, lanes);
+        }
     }
 
-    /// Makes the first lane that waits for `--rate` ready.
-    pub fn release_rated(&mut self) {
-        self.ready.extend(self.rated.pop());
+    fn give_turn(&mut self, ready: Ready, lanes: &mut LaneTable) {
+        if let Some(entry) = lanes.get_mut(ready.lane) {
+            entry.wait = Wait::Turn(ready);
+            self.ready.insert(ready);
+        }
     }
 
-    pub fn has_rated(&self) -> bool {
-        !self.rated.is_empty()
-    }
-
-    pub fn insert_later(&mut self, at: Time, lane: LaneId) {
-        self.later.insert((at, lane));
-    }
-
-    pub fn remove_later(&mut self, at: Time, lane: LaneId) {
-        self.later.remove(&(at, lane));
+    /// Takes the lanes that wait for more free slots. The caller moves them to a queue again.
+    pub fn take_for_free_slots(&mut self) -> VecDeque<LaneId> {
+        std::mem::take(&mut self.for_free_slots)
     }
 
     /// The lane that starts when `--rate` allows the next page.
-    pub fn first_rated(&self) -> Option<LaneId> {
-        self.rated.peek().map(|ready| ready.lane)
+    pub fn first_for_rate(&self) -> Option<LaneId> {
+        self.for_rate.last().map(|ready| ready.lane)
     }
 
     /// The lane that waits for the earliest time, with that time.
@@ -114,74 +143,50 @@ impl LaneQueues {
 
     /// Whether no lane may start now or when `--rate` allows a page.
     pub fn has_no_ready_lane(&self) -> bool {
-        self.ready.is_empty() && self.rated.is_empty()
+        self.ready.is_empty() && self.for_rate.is_empty()
     }
 
-    /// Queues a slow lane with requests in flight until more slots are free.
-    pub fn insert_crowded(&mut self, lane: LaneId) {
-        self.crowded.push_back(lane);
+    pub fn has_lane_for_rate(&self) -> bool {
+        !self.for_rate.is_empty()
     }
 
-    pub fn has_crowded(&self) -> bool {
-        !self.crowded.is_empty()
+    pub fn has_lane_for_free_slots(&self) -> bool {
+        !self.for_free_slots.is_empty()
     }
 
-    /// Takes the lanes that wait until more slots are free.
-    pub fn take_crowded(&mut self) -> VecDeque<LaneId> {
-        std::mem::take(&mut self.crowded)
+    pub fn has_lane_for_unreserved(&self) -> bool {
+        !self.for_unreserved.is_empty()
     }
+}
 
-    /// Queues a lane until a slot is free that is not reserved.
-    pub fn insert_unproven(&mut self, ready: Ready) {
-        self.unproven.insert(ready);
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    pub fn has_unproven(&self) -> bool {
-        !self.unproven.is_empty()
-    }
-
-    /// Removes the first lane that waits for a slot that is not reserved.
-    pub fn pop_unproven(&mut self) -> Option<Ready> {
-        self.unproven.pop_last()
-    }
-
-    /// Queues a lane until a slot of this address is free.
-    pub fn wait_for_address(&mut self, ip: IpAddr, lane: LaneId) {
-        self.by_ip.entry(ip).or_default().waiting.push_back(lane);
-    }
-
-    /// Counts a request that starts at this address.
-    pub fn start_at(&mut self, ip: IpAddr) {
-        self.by_ip.entry(ip).or_default().in_flight += 1;
-    }
-
-    /// Counts a request that ended at this address.
-    pub fn end_at(&mut self, ip: IpAddr) {
-        if let Some(address) = self.by_ip.get_mut(&ip) {
-            address.in_flight -= 1;
+    #[test]
+    fn a_lane_is_in_the_queue_that_its_wait_names_and_in_no_other() {
+        let (lane, at) = (LaneId(3), Time::from_micros(9));
+        let ready = Ready { weight: 1, seq: Reverse(1), lane };
+        let (mut queues, mut wait) = (LaneQueues::default(), Wait::Event);
+        let states = [
+            Wait::Until(at),
+            Wait::Turn(ready),
+            Wait::Turn(Ready { weight: 2, ..ready }),
+            Wait::Rate(ready),
+            Wait::UnreservedSlot(ready),
+            Wait::Event,
+        ];
+        for to in states {
+            queues.move_to(lane, &mut wait, to);
+            let lengths = [&queues.ready, &queues.for_rate, &queues.for_unreserved].map(BTreeSet::len);
+            let expected = match wait {
+                Wait::Turn(_) => [1, 0, 0],
+                Wait::Rate(_) => [0, 1, 0],
+                Wait::UnreservedSlot(_) => [0, 0, 1],
+                _ => [0; 3],
+            };
+            assert_eq!(lengths, expected);
+            assert_eq!(queues.first_later().is_some(), matches!(wait, Wait::Until(_)));
         }
-    }
-
-    pub fn in_flight_at(&self, ip: IpAddr) -> usize {
-        self.by_ip.get(&ip).map_or(0, |address| address.in_flight)
-    }
-
-    /// Removes the lane that has waited longest for this address, if fewer than `cap` requests are in flight there.
-    pub fn pop_waiting(&mut self, ip: IpAddr, cap: Option<usize>) -> Option<LaneId> {
-        let address = self.by_ip.get_mut(&ip)?;
-        if cap.is_some_and(|cap| address.in_flight >= cap) {
-            return None;
-        }
-        let lane = address.waiting.pop_front();
-        if address.in_flight == 0 && address.waiting.is_empty() {
-            self.by_ip.remove(&ip);
-        }
-        lane
-    }
-
-    /// Whether no address has a request in flight or a waiting lane.
-    #[cfg(test)]
-    pub fn is_idle_everywhere(&self) -> bool {
-        self.by_ip.is_empty()
     }
 }

@@ -4,21 +4,43 @@
 //! is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases it. A
 //! worker without a job cannot send a request, so requests cannot exceed the limits.
 //!
-//! A lane that can start a request is in exactly one queue:
+//! A lane waits for one thing at a time ([`Wait`](lane_queues::Wait)):
 //!
-//! - `ready`: it may start now.
-//! - `later`: it may start at a known time.
-//! - `rated`: it may start when `--rate` allows a page.
-//! - `crowded`: it holds slots for long, and may start when more slots are free (see `slots`).
-//! - `unproven`: it may start when a slot is free that is not reserved for quick lanes (see `slots`).
-//! - the queue of an IP address: it may start when fewer requests are in flight at that address (`--per-ip`).
+//! ```text
+//!            changed, not due                time has come
+//!   +-------+ ------------> +------------+ ----------------> +------+ --> its next request starts: again
+//!   | Event |               | Until time |                   | Turn |     Event, Until or Turn
+//!   +-------+ <-----------  +------------+                   +------+
+//!       |      changed: nothing to do                         |    ^
+//!       +--------------------- changed, due --------------->--+    | what it lacked is there
+//!                                                             |    |
+//!               on its turn, the next request lacks ...       v    |
+//!               +----------------+-----------------+-----------+---------------+
+//!               | a page of      | a slot of its   | a slot of | enough slots  |
+//!               | --rate: Rate   | IP: Address     | its class | for slow lanes|
+//!               +----------------+-----------------+-----------+---------------+
+//!                                          UnreservedSlot       FreeSlots
+//! ```
 //!
-//! A lane that waits for an event (a response, a DNS answer, a robots.txt, more links) is in none of them. When the
-//! event occurs, the lane is queued again.
+//! An event is a response, a DNS answer, a robots.txt or more links; [`Workbench::place`] then moves the lane. A lane that
+//! waits for its turn or lacks something stays where it is when it changes, and is checked again on its turn.
 //!
-//! Robots rules may be evicted while their lane has work (see `eviction`). Such a lane ranks after all lanes whose
-//! rules are in memory. When it is the first in the queue, its rules are loaded again, and it is served before all
-//! other lanes. So every reload leads to a request or a decision, and lanes cannot evict each other's rules forever.
+//! Each part owns its fields, and the workbench connects the parts:
+//!
+//! | part | owns |
+//! |---|---|
+//! | [`LaneTable`] | the lanes, and sums over them |
+//! | [`LaneQueues`] | which lane waits for what, and who is first |
+//! | [`AddressSlots`] | requests in flight at each IP address (`--per-ip`) |
+//! | [`PageStarts`] | `--max-pages` and `--rate` |
+//! | [`SlotPolicy`] | how lanes share `concurrency`, and which slow responses are closed |
+//! | [`RobotsMemory`] | the memory of robots rules, and their eviction |
+//! | [`Residence`] | how many lanes are in memory, and which are evicted or parked |
+//! | [`Holds`] | why no request starts at all |
+//!
+//! Robots rules may be evicted while their lane has work. Such a lane ranks after all lanes whose rules are in memory.
+//! When it is the first in the queue, its rules are loaded again, and it is served before all other lanes. So every
+//! reload leads to a request or a decision, and lanes cannot evict each other's rules forever.
 //!
 //! Invariants:
 //!
@@ -27,13 +49,18 @@
 //! - robots.txt is fetched before the first page of an origin.
 //! - A link whose outcome is known is settled at once, so that no timer decides when the crawl ends.
 
+mod address_slots;
+mod carried;
 mod dispatch;
-mod eviction;
 mod lane_counts;
 mod lane_queues;
+mod lane_table;
+mod page_starts;
 mod pick;
 mod placement;
 mod ranking;
+mod residence;
+mod robots_memory;
 mod selection;
 mod slots;
 mod steering;
@@ -42,19 +69,23 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hashbrown::HashMap;
-
-use self::eviction::{Evictable, MIN_RESIDENCE};
-#[cfg(test)]
-pub(crate) use self::eviction::{IDLE_LANES, MAX_ROBOTS_MEMORY};
-use self::lane_counts::{CountedLane, LaneCounts};
+use self::address_slots::AddressSlots;
 use self::lane_queues::LaneQueues;
+use self::lane_table::{Entry, LaneTable};
+use self::page_starts::PageStarts;
 use self::pick::Update;
-use self::placement::WaitState;
+#[cfg(test)]
+pub(crate) use self::residence::IDLE_LANES;
+pub use self::residence::ParkedLane;
+use self::residence::{Residence, memory_share};
+#[cfg(test)]
+pub(crate) use self::robots_memory::MAX_ROBOTS_MEMORY;
+use self::robots_memory::{MIN_RESIDENCE, RobotsMemory};
+use self::slots::SlotPolicy;
+use self::steering::Holds;
 use crate::base::job::{Job, LaneId, Purpose, SendReporter, SentRequest};
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
@@ -77,9 +108,14 @@ pub const ROBOTS_REDIRECTS: u8 = 5;
 /// The lanes in memory, and what each of them waits for.
 pub struct Workbench {
     rules: Arc<Rules>,
-    /// Boxed, because a hash table has up to twice as many slots as entries.
-    lanes: HashMap<LaneId, Box<Entry>>,
+    lanes: LaneTable,
     queues: LaneQueues,
+    addresses: AddressSlots,
+    pages: PageStarts,
+    slots: SlotPolicy,
+    robots: RobotsMemory,
+    residence: Residence,
+    holds: Holds,
     /// Lanes whose host name must be resolved.
     to_resolve: VecDeque<LaneId>,
     /// Visits of links that end without a request.
@@ -90,32 +126,8 @@ pub struct Workbench {
     recalls: VecDeque<(LaneId, Origin)>,
     /// The lane whose rules were just loaded again. It is ranked before all others.
     recalled: Option<LaneId>,
-    evictable: Evictable,
-    counts: LaneCounts,
-    /// How often [`Workbench::next`] was called since the counts were checked.
-    #[cfg(debug_assertions)]
-    calls_since_check: usize,
-    concurrency: usize,
-    /// When the slots that slow responses hold are counted next.
-    next_slot_count: Time,
-    /// Limit on the slots that are reserved for fast and quick lanes.
-    max_reserve: usize,
-    /// When to check next whether a lane can use the reserved slots.
-    next_reserve_check: Time,
-    /// No slots are reserved before this time, because no lane could use them at the last check.
-    reserve_lifted_until: Time,
-    /// How many pages may still be requested.
-    pages_left: u64,
-    /// With `--rate`: no page starts before this time.
-    next_start: Time,
-    draining: bool,
-    paused: bool,
-    /// Whether no request starts because the disk is behind.
-    held_back: bool,
     /// See [`Workbench::rank_links`].
     ranks_links: bool,
-    /// Whether no request starts because this process has used up its share of a limit of the fleet.
-    held_for_share: bool,
     /// Reports when requests are sent, for lanes with a delay. Without it, delays count from the start of a job.
     send_reporter: Option<SendReporter>,
 }
@@ -136,55 +148,24 @@ pub enum Next {
     Wait(Time),
 }
 
-struct Entry {
-    lane: Lane,
-    wait: WaitState,
-    /// More links were requested from the frontier.
-    awaits_refill: bool,
-    /// What [`LaneCounts`] contains for this lane.
-    counted: CountedLane,
-    /// The address whose free slot woke this lane. If the lane does not use the slot, the next lane that waits for the
-    /// address is woken.
-    woken_by: Option<IpAddr>,
-}
-
-impl Entry {
-    /// Updates the counts after the lane changed. Returns whether the lane became idle.
-    fn update_counts(&mut self, counts: &mut LaneCounts) -> bool {
-        let counted = CountedLane::of(&self.lane);
-        let before = std::mem::replace(&mut self.counted, counted);
-        counts.replace(before, counted);
-        counted.is_idle() && !before.is_idle()
-    }
-}
-
 impl Workbench {
     pub fn new(rules: Arc<Rules>) -> Self {
         Self {
-            concurrency: rules.concurrency.max(1),
-            max_reserve: rules.concurrency / slots::SLOTS_PER_RESERVED,
-            pages_left: rules.max_pages.unwrap_or(u64::MAX),
-            evictable: Evictable::new(&rules),
+            lanes: LaneTable::default(),
             ranks_links: rules.link_filter.as_ref().is_some_and(|filter| filter.ranks()),
-            rules,
-            lanes: HashMap::new(),
             queues: LaneQueues::default(),
+            addresses: AddressSlots::new(rules.per_ip),
+            pages: PageStarts::new(&rules),
+            slots: SlotPolicy::new(&rules),
+            robots: RobotsMemory::new(memory_share(&rules)),
+            residence: Residence::new(&rules),
+            holds: Holds::default(),
+            rules,
             to_resolve: VecDeque::new(),
             decided: VecDeque::new(),
             wants_refill: Vec::new(),
             recalls: VecDeque::new(),
             recalled: None,
-            counts: LaneCounts::default(),
-            #[cfg(debug_assertions)]
-            calls_since_check: 0,
-            next_slot_count: Time::ZERO,
-            next_reserve_check: Time::ZERO,
-            reserve_lifted_until: Time::ZERO,
-            next_start: Time::ZERO,
-            draining: false,
-            paused: false,
-            held_back: false,
-            held_for_share: false,
             send_reporter: None,
         }
     }
@@ -199,21 +180,19 @@ impl Workbench {
 
     /// Whether a lane is in memory. If not, its links may be queued in the frontier, or it was idle and was evicted.
     pub fn holds(&self, id: LaneId) -> bool {
-        self.lanes.contains_key(&id)
+        self.lanes.get(id).is_some()
     }
 
     /// Counts pages that an earlier run requested towards `--max-pages`.
     pub fn spend_pages(&mut self, pages: u64) {
-        if self.rules.max_pages.is_some() {
-            self.pages_left = self.pages_left.saturating_sub(pages);
-        }
+        self.pages.spend(pages);
     }
 
     /// Does not count a page towards `--max-pages`, because the job that [`Workbench::next`] returned last is not sent.
     /// [`Workbench::finish`] must follow, which queues the lane again if this was the last page of the limit.
     pub fn return_page(&mut self, job: &Job) {
         if job.purpose == Purpose::Page && job.link.tries == 0 {
-            self.pages_left = self.pages_left.saturating_add(1);
+            self.pages.give_back();
         }
     }
 
@@ -230,13 +209,13 @@ impl Workbench {
 
     /// Until when a lane backs off.
     pub fn backs_off_until(&self, id: LaneId) -> Time {
-        self.lanes.get(&id).map_or(Time::ZERO, |entry| entry.lane.pace.backs_off_until())
+        self.lanes.get(id).map_or(Time::ZERO, |entry| entry.lane.pace.backs_off_until())
     }
 
     /// Delays the first request, because an earlier run or another process may have sent one. `ago` is the time since
     /// then.
     pub fn keep_initial_delay(&mut self, id: LaneId, ago: Duration, now: Time) {
-        if let Some(entry) = self.lanes.get_mut(&id) {
+        if let Some(entry) = self.lanes.get_mut(id) {
             let pace = &mut entry.lane.pace;
             pace.pause_until(now + pace.delay().saturating_sub(ago));
             self.place(id, now);
@@ -250,7 +229,7 @@ impl Workbench {
 
     /// Adds links of a lane from the frontier, which still holds `backlog` more.
     pub fn add_links(&mut self, id: LaneId, links: Vec<Link>, backlog: u64, now: Time) {
-        let Some(entry) = self.lanes.get_mut(&id) else {
+        let Some(entry) = self.lanes.get_mut(id) else {
             return;
         };
         entry.awaits_refill = false;
@@ -287,7 +266,7 @@ impl Workbench {
     /// The answer to [`Next::Resolve`].
     pub fn resolved(&mut self, id: LaneId, answer: DnsResult, now: Time) {
         let rules = Arc::clone(&self.rules);
-        let Some(entry) = self.lanes.get_mut(&id) else {
+        let Some(entry) = self.lanes.get_mut(id) else {
             return;
         };
         // How long the lookup took, and how often the name was looked up.
@@ -311,7 +290,8 @@ impl Workbench {
     /// Sets the state of an origin's robots.txt.
     pub fn robots_known(&mut self, id: LaneId, origin: &Origin, mut state: RobotsState, now: Time) {
         let max_crawl_delay = self.rules.max_crawl_delay;
-        let entry = self.entry(id, &origin.host);
+        self.entry(id, &origin.host);
+        let Some(entry) = self.lanes.get_mut(id) else { return };
         // If a robots.txt cannot be fetched again, the old rules stay in force for a while.
         if let RobotsState::Failed { until, .. } = state
             && let Some(RobotsState::Requested { old: Some(old) }) = entry.lane.robots_of(origin)
@@ -323,13 +303,10 @@ impl Workbench {
         {
             entry.lane.pace.obey_crawl_delay(delay.min(max_crawl_delay));
         }
-        let before = entry.lane.robots_weight();
-        entry.lane.set_robots(origin, state);
-        let after = entry.lane.robots_weight();
-        self.evictable.adjust(before, after);
+        self.robots.change(&mut entry.lane, |lane| lane.set_robots(origin, state));
         self.move_decided(id, Update::Robots(origin), now);
         self.place(id, now);
-        self.evict_robots(Some((id, origin)), now);
+        self.robots.evict(&mut self.lanes, Some((id, origin)), now);
     }
 
     /// The answer to [`Next::Recall`] if the robots.txt was stored. The lane is served next, while its rules are in
@@ -342,26 +319,17 @@ impl Workbench {
 
     /// The answer to [`Next::Recall`] if the robots.txt was not stored: it is fetched again.
     pub fn robots_not_stored(&mut self, id: LaneId, origin: &Origin, now: Time) {
-        if let Some(entry) = self.lanes.get_mut(&id) {
-            let before = entry.lane.robots_weight();
-            entry.lane.forget_robots(origin);
-            self.evictable.adjust(before, entry.lane.robots_weight());
+        if let Some(entry) = self.lanes.get_mut(id) {
+            self.robots.change(&mut entry.lane, |lane| lane.forget_robots(origin));
             self.place(id, now);
         }
     }
 
     /// Ends a visit: releases its slot, and updates the pace of the lane.
     pub fn finish(&mut self, visit: &Visit, now: Time) {
-        let Some((id, slot)) = visit.for_keeper.slot else {
-            return;
-        };
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return;
-        };
-        let Some(holder) = entry.lane.free_slot(slot) else {
-            return;
-        };
-        let lane = &mut entry.lane;
+        let Some((id, slot)) = visit.for_keeper.slot else { return };
+        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else { return };
+        let Some(holder) = lane.free_slot(slot) else { return };
         // A Crawl-delay counts from the request for the robots.txt that contains it. When that request was sent, the
         // delay was not known, so the worker did not report the time.
         let sent_at = matches!(visit.purpose, Purpose::Robots(_)).then(|| pick::sent_at(visit));
@@ -381,7 +349,11 @@ impl Workbench {
             // The other links keep their own number of tries, because most were not requested.
             lane.addresses = Addresses::Failed { failure, tries: 0, until: now + GIVEN_UP_LIFE };
         }
-        self.free_addresses(&holder.addresses);
+        for ip in holder.addresses.iter() {
+            if let Some(next) = self.addresses.end(*ip) {
+                self.wake_for_address(next, *ip);
+            }
+        }
         self.share_work_time(id, visit.for_keeper.found.bytes(), now);
         self.place(id, now);
         self.update_rank(id);
@@ -395,7 +367,7 @@ impl Workbench {
 
     /// Records that a request was sent.
     pub fn sent(&mut self, request: SentRequest, now: Time) {
-        if let Some(entry) = self.lanes.get_mut(&request.lane) {
+        if let Some(entry) = self.lanes.get_mut(request.lane) {
             entry.lane.pace.sent(request.slot, Some(request.at));
             self.place(request.lane, now);
         }
@@ -408,68 +380,42 @@ impl Workbench {
 
     /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
-        self.counts.in_flight()
+        self.lanes.counts().in_flight()
     }
 
     /// Number of links on the workbench: queued, waiting for a retry or for settling, or in flight. The crawl cannot
     /// end while there are any.
     pub fn link_count(&self) -> usize {
-        self.counts.waiting() + self.counts.in_flight() + self.decided.len()
+        let counts = self.lanes.counts();
+        counts.waiting() + counts.in_flight() + self.decided.len()
     }
 
     /// Whether `--max-pages` is reached and all pages that were started have ended.
     pub fn is_spent(&self) -> bool {
-        self.pages_left == 0 && self.in_flight() == 0 && !self.lanes.values().any(|entry| entry.lane.has_begun_pages())
+        let has_begun_pages = || self.lanes().any(|(_, lane)| lane.has_begun_pages());
+        !self.pages.may_start() && self.in_flight() == 0 && !has_begun_pages()
     }
 
     /// How many pages may still be requested.
     pub fn pages_left(&self) -> u64 {
-        self.pages_left
-    }
-
-    /// In debug builds, compares the counts with a recount of all lanes. A recount visits all lanes, so it is made
-    /// only once in as many calls as there are lanes.
-    fn check_counts(&mut self) {
-        #[cfg(debug_assertions)]
-        {
-            self.calls_since_check += 1;
-            if self.calls_since_check < self.lanes.len() {
-                return;
-            }
-            self.calls_since_check = 0;
-            let (mut links, mut in_flight, mut resolving) = (self.decided.len(), 0, 0);
-            for (_, lane) in self.lanes() {
-                links += lane.queue.len() + lane.site_files.links().count() + lane.retries.len() + lane.in_flight();
-                in_flight += lane.in_flight();
-                resolving += usize::from(matches!(lane.addresses, Addresses::Resolving { .. }));
-            }
-            debug_assert_eq!(self.link_count(), links, "the links on the workbench");
-            debug_assert_eq!(self.in_flight(), in_flight, "the requests in flight");
-            debug_assert_eq!(self.counts.resolving(), resolving, "the host names being resolved");
-        }
+        self.pages.left()
     }
 
     pub fn lanes(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
-        self.lanes.iter().map(|(id, entry)| (*id, &entry.lane))
+        self.lanes.iter().map(|(id, entry)| (id, &entry.lane))
     }
 
     pub fn lane(&self, id: LaneId) -> Option<&Lane> {
-        self.lanes.get(&id).map(|entry| &entry.lane)
+        self.lanes.get(id).map(|entry| &entry.lane)
     }
 
     /// The entry of a lane. A lane that is not in memory is created.
     fn entry(&mut self, id: LaneId, name: &str) -> &mut Entry {
-        let (rules, evictable) = (&self.rules, &mut self.evictable);
-        self.lanes.entry(id).or_insert_with(|| {
+        let (rules, carried) = (&self.rules, &mut self.residence.carried);
+        self.lanes.get_or_insert(id, || {
             let mut lane = Lane::new(Arc::from(name), rules);
-            evictable.readmitted(id, &mut lane);
-            Box::new(Entry {
-                lane,
-                wait: WaitState::Nowhere,
-                awaits_refill: false,
-                counted: CountedLane::default(),
-                woken_by: None,
-            })
+            carried.apply(id, &mut lane);
+            lane
         })
     }
 }

@@ -23,7 +23,7 @@ impl Workbench {
         if !self.ranks_links {
             return;
         }
-        if let Some(entry) = self.lanes.get_mut(&id)
+        if let Some(entry) = self.lanes.get_mut(id)
             && !entry.awaits_refill
             && entry.lane.queue.iter().any(|link| link.tries == 0 && link.rank() > rank)
         {
@@ -35,11 +35,14 @@ impl Workbench {
     /// Takes the links from a lane that it has taken from the frontier and not requested. The caller returns them, and
     /// adds links again.
     pub fn take_outranked(&mut self, id: LaneId) -> Vec<Link> {
-        let Some(entry) = self.lanes.get_mut(&id).filter(|_| self.ranks_links) else { return Vec::new() };
+        if !self.ranks_links {
+            return Vec::new();
+        }
+        let Some((entry, counts)) = self.lanes.get_with_counts(id) else { return Vec::new() };
         let queue = std::mem::take(&mut entry.lane.queue);
         let (begun, links): (Vec<Link>, Vec<Link>) = queue.into_iter().partition(|link| link.tries > 0);
         entry.lane.queue = begun.into();
-        entry.update_counts(&mut self.counts);
+        entry.update_counts(counts);
         links
     }
 }

@@ -20,7 +20,7 @@ use crate::http::proxy;
 /// The next action of a lane.
 pub(super) enum Selection {
     /// Request this link at one of these addresses.
-    Go(Link, Purpose, Arc<[IpAddr]>),
+    Go { link: Link, purpose: Purpose, addresses: Arc<[IpAddr]> },
     /// Blocked until this time; [`Time::NEVER`]: until an event.
     Blocked(Time),
     /// All slots of this address are in use.
@@ -34,61 +34,33 @@ pub(super) enum Selection {
 impl Workbench {
     /// Selects the next action of this lane. The visits of links that end without a request are added to `decided`.
     pub(super) fn select(&mut self, id: LaneId, now: Time) -> Selection {
-        let rules = Arc::clone(&self.rules);
-        let may_start_pages = self.pages_left > 0;
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return Selection::Blocked(Time::NEVER);
-        };
-        let lane = &mut entry.lane;
+        let may_start_pages = self.pages.may_start();
         // The lane may have changed since it was queued.
-        let due = lane.due(may_start_pages);
+        let due = self.lanes.get(id).map_or(Time::NEVER, |entry| entry.lane.due(may_start_pages));
         if due > now {
             return Selection::Blocked(due);
         }
-        let list = match &lane.addresses {
-            // If `took` is known, no job has used the addresses. Then the first job may use expired ones.
-            Addresses::Known { list, until, took } if *until > now || took.is_known() => Arc::clone(list),
-            addresses if pick::has_given_addresses(lane, &rules) && !is_dead(addresses, now) => Arc::default(),
-            Addresses::Resolving { .. } => return Selection::Blocked(Time::NEVER),
-            Addresses::RetryAt { at, .. } if *at > now => return Selection::Blocked(*at),
-            Addresses::Failed { until, .. } if *until > now => {
-                self.fail_all(id, now);
-                let entry = self.lanes.get(&id);
-                let has_given_addresses = entry.is_some_and(|entry| pick::has_given_addresses(&entry.lane, &rules));
-                return if has_given_addresses { self.select(id, now) } else { Selection::Blocked(Time::NEVER) };
-            }
-            // A proxy resolves the name. If the host is an IP address, the address is known and is checked below.
-            _ if pick::is_resolved_by_proxies(lane, &rules) => proxy::ip_literal(&lane.name).into_iter().collect(),
-            stale => {
-                // Links with a refused name or port ended on arrival. If no other link is left, the name is not looked
-                // up, because the lookup would leak it.
-                let tries = if let Addresses::RetryAt { tries, .. } = stale { *tries } else { 0 };
-                if lane.queue.is_empty() && lane.site_files.is_empty() && lane.retries.is_empty() {
-                    return Selection::Blocked(Time::NEVER);
-                }
-                lane.addresses = Addresses::Resolving { since: now, tries };
-                self.to_resolve.push_back(id);
-                return Selection::Blocked(Time::NEVER);
-            }
+        let known = match self.addresses_of(id, now) {
+            Ok(known) => known,
+            Err(until) => return Selection::Blocked(until),
+        };
+        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else {
+            return Selection::Blocked(Time::NEVER);
         };
         loop {
-            let (link, purpose) = match pick::pick(lane, may_start_pages, &rules, now) {
+            let (link, purpose) = match pick::pick(lane, may_start_pages, &self.rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
-                Pick::AskRobots(origin) if matches!(lane.robots_of(&origin), Some(RobotsState::Evicted)) => {
-                    let before = lane.robots_weight();
-                    lane.ask_robots(&origin);
-                    self.evictable.adjust(before, lane.robots_weight());
-                    self.recalls.push_back((id, origin));
-                    continue;
-                }
-                Pick::AskRobots(origin) if lane.robots_of(&origin).is_none() && self.evictable.is_full() => {
-                    return Selection::NoRobotsRoom;
-                }
                 Pick::AskRobots(origin) => {
+                    let is_evicted = matches!(lane.robots_of(&origin), Some(RobotsState::Evicted));
+                    if lane.robots_of(&origin).is_none() && self.robots.is_full() {
+                        return Selection::NoRobotsRoom;
+                    }
                     // The rules of another origin of this lane may be evicted for it.
-                    let before = lane.robots_weight();
-                    lane.ask_robots(&origin);
-                    self.evictable.adjust(before, lane.robots_weight());
+                    self.robots.change(lane, |lane| lane.ask_robots(&origin));
+                    if is_evicted {
+                        self.recalls.push_back((id, origin));
+                        continue;
+                    }
                     (robots_link(&origin), Purpose::Robots(Box::new(origin)))
                 }
                 Pick::End(visit) => {
@@ -97,44 +69,69 @@ impl Workbench {
                 }
                 Pick::Nothing(until) => return Selection::Blocked(until),
             };
-            let given = rules.given_addresses(link.url.host(), link.url.port()).map(Arc::from);
-            let addresses = match pick::permitted(&rules, &link.url, given.as_ref().unwrap_or(&list)) {
+            let given = self.rules.given_addresses(link.url.host(), link.url.port()).map(Arc::from);
+            let addresses = match pick::permitted(&self.rules, &link.url, given.as_ref().unwrap_or(&known)) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
                     self.decided.push_back(pick::refused(link, purpose, failure, now));
                     continue;
                 }
             };
-            if purpose == Purpose::Page && now < self.next_start {
+            if purpose == Purpose::Page && now < self.pages.next_start() {
                 pick::put_back(lane, link, purpose);
                 return Selection::RateLimited;
             }
             // The connection may use any of the addresses, so the request counts towards all of them.
-            let is_full = |ip: &&IpAddr| {
-                let in_flight = self.queues.in_flight_at(**ip);
-                rules.per_ip.is_some_and(|max_requests| in_flight >= max_requests)
-            };
-            if let Some(ip) = addresses.iter().find(is_full).copied() {
+            if let Some(ip) = self.addresses.find_full(&addresses) {
                 pick::put_back(lane, link, purpose);
                 return Selection::Full(ip);
             }
-            return Selection::Go(link, purpose, addresses);
+            return Selection::Go { link, purpose, addresses };
+        }
+    }
+
+    /// The addresses of a lane for its next request. If they are not known, requests a lookup where one is needed, and
+    /// returns until when the lane is blocked.
+    fn addresses_of(&mut self, id: LaneId, now: Time) -> Result<Arc<[IpAddr]>, Time> {
+        let rules = &self.rules;
+        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else { return Err(Time::NEVER) };
+        match &lane.addresses {
+            // If `took` is known, no job has used the addresses. Then the first job may use expired ones.
+            Addresses::Known { list, until, took } if *until > now || took.is_known() => Ok(Arc::clone(list)),
+            addresses if pick::has_given_addresses(lane, rules) && !is_dead(addresses, now) => Ok(Arc::default()),
+            Addresses::Resolving { .. } => Err(Time::NEVER),
+            Addresses::RetryAt { at, .. } if *at > now => Err(*at),
+            Addresses::Failed { until, .. } if *until > now => {
+                self.fail_all(id, now);
+                let lane = self.lanes.get(id).map(|entry| &entry.lane);
+                let is_given = lane.is_some_and(|lane| pick::has_given_addresses(lane, &self.rules));
+                if is_given { self.addresses_of(id, now) } else { Err(Time::NEVER) }
+            }
+            // A proxy resolves the name. If the host is an IP address, the address is known and is checked below.
+            _ if pick::is_resolved_by_proxies(lane, rules) => Ok(proxy::ip_literal(&lane.name).into_iter().collect()),
+            stale => {
+                // Links with a refused name or port ended on arrival. If no other link is left, the name is not looked
+                // up, because the lookup would leak it.
+                let tries = if let Addresses::RetryAt { tries, .. } = stale { *tries } else { 0 };
+                if lane.has_work() {
+                    lane.addresses = Addresses::Resolving { since: now, tries };
+                    self.to_resolve.push_back(id);
+                }
+                Err(Time::NEVER)
+            }
         }
     }
 
     /// Moves the links of a lane that end without a request because of the update to `decided`.
     pub(super) fn move_decided(&mut self, id: LaneId, update: Update<'_>, now: Time) {
-        if let Some(entry) = self.lanes.get_mut(&id) {
+        if let Some(entry) = self.lanes.get_mut(id) {
             pick::move_decided(&mut entry.lane, update, &self.rules, now, &mut self.decided);
         }
     }
 
     /// Ends every link of an unreachable host with the host's failure: adds their visits to `decided`.
     pub(super) fn fail_all(&mut self, id: LaneId, now: Time) {
-        let Some(entry) = self.lanes.get_mut(&id) else {
-            return;
-        };
-        let lane = &mut entry.lane;
+        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else { return };
         let (failure, tries) = match &lane.addresses {
             Addresses::Failed { failure, tries, until } if *until > now => (failure.clone(), *tries),
             _ => return,

@@ -1,51 +1,69 @@
 //! Changes during a crawl: pause, drain, backpressure, limits, and links that are removed or taken back.
 
 use std::cmp::Reverse;
-use std::time::Duration;
 
 use super::Workbench;
 use crate::base::job::{LaneId, Purpose};
 use crate::base::link::Link;
 use crate::base::time::Time;
-use crate::crawl::rules::{Pace, RuleChange};
+use crate::crawl::rules::Pace;
 use crate::crawl::schedule::lane::Lane;
+
+/// Why no request starts. Requests in flight may finish.
+#[derive(Default)]
+pub(super) struct Holds {
+    /// The crawl ends.
+    pub is_draining: bool,
+    /// The user paused the crawl.
+    pub is_paused: bool,
+    /// The disk is behind.
+    pub is_behind: bool,
+    /// This process has used up its share of a limit of the fleet.
+    pub awaits_share: bool,
+}
+
+impl Holds {
+    pub fn any(&self) -> bool {
+        self.is_draining || self.is_paused || self.is_behind || self.awaits_share
+    }
+}
 
 impl Workbench {
     /// Stops handing out jobs. Requests in flight may finish.
     pub fn drain(&mut self) {
-        self.draining = true;
+        self.holds.is_draining = true;
     }
 
     /// Pauses or continues: while paused no request starts, and requests in flight may finish.
     pub fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
+        self.holds.is_paused = paused;
     }
 
     /// Sets or ends backpressure: meanwhile no request starts, and requests in flight may finish.
     pub fn hold_back(&mut self, held_back: bool) {
-        self.held_back = held_back;
+        self.holds.is_behind = held_back;
     }
 
     /// Starts or ends waiting for a larger share of a limit of the fleet: meanwhile no request starts, and requests in
     /// flight may finish.
     pub fn hold_for_share(&mut self, is_held: bool) {
-        self.held_for_share = is_held;
+        self.holds.awaits_share = is_held;
     }
 
     pub fn is_paused(&self) -> bool {
-        self.paused
+        self.holds.is_paused
     }
 
     pub fn is_draining(&self) -> bool {
-        self.draining
+        self.holds.is_draining
     }
 
     /// Changes the pace of all hosts.
     pub fn set_pace(&mut self, pace: Pace, now: Time) {
-        self.rules.steer(RuleChange::Pace(pace));
-        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
-        for id in ids {
-            if let Some(entry) = self.lanes.get_mut(&id) {
+        self.rules.steer_pace(pace);
+        self.addresses.set_limit(self.rules.per_ip);
+        for id in self.lanes.ids() {
+            if let Some(entry) = self.lanes.get_mut(id) {
                 entry.lane.pace.set_mode(&self.rules);
             }
             self.place(id, now);
@@ -58,27 +76,24 @@ impl Workbench {
 
     /// Changes the limit on pages per second; `None` removes it.
     pub fn set_rate(&mut self, rate: Option<f64>, now: Time) {
-        self.rules.steer(RuleChange::Rate(rate));
-        let spacing = rate.map_or(Duration::ZERO, spacing);
-        self.next_start = self.next_start.min(now + spacing);
+        self.pages.set_rate(rate, now);
     }
 
     /// Changes the limit on requests in flight at one address. Requests in flight above a lower limit may finish.
     pub fn limit_addresses(&mut self, max_requests: usize) {
-        self.rules.steer(RuleChange::PerIp(max_requests));
+        self.addresses.set_limit(Some(max_requests));
     }
 
     /// The limit on pages per second, if there is one.
     pub fn rate(&self) -> Option<f64> {
-        self.rules.rate
+        self.pages.rate()
     }
 
     /// Removes the queued pages and the retries for which `should_remove` is true, and returns them.
     pub fn remove(&mut self, should_remove: impl Fn(&Link) -> bool, now: Time) -> Vec<Link> {
         let mut removed = Vec::new();
-        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
-        for id in ids {
-            let Some(entry) = self.lanes.get_mut(&id) else { continue };
+        for id in self.lanes.ids() {
+            let Some(entry) = self.lanes.get_mut(id) else { continue };
             let before = removed.len();
             let (matching, kept): (Vec<Link>, Vec<Link>) = entry.lane.queue.drain(..).partition(&should_remove);
             entry.lane.queue.extend(kept);
@@ -101,11 +116,10 @@ impl Workbench {
     /// dropped, because a later run starts its own.
     pub fn take_back(&mut self) -> Vec<Link> {
         let mut links = Vec::new();
-        let ids: Vec<LaneId> = self.lanes.keys().copied().collect();
-        for id in ids {
-            let Some(entry) = self.lanes.get_mut(&id) else { continue };
+        for id in self.lanes.ids() {
+            let Some((entry, counts)) = self.lanes.get_with_counts(id) else { continue };
             take_links(&mut entry.lane, &mut links);
-            if entry.update_counts(&mut self.counts) {
+            if entry.update_counts(counts) {
                 self.became_idle(id);
             }
         }
@@ -116,7 +130,7 @@ impl Workbench {
     /// robots.txt files are dropped.
     pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
         let mut links = Vec::new();
-        if let Some(entry) = self.lanes.get_mut(&id) {
+        if let Some(entry) = self.lanes.get_mut(id) {
             entry.lane.backlog = 0;
             take_links(&mut entry.lane, &mut links);
             self.place(id, now);
@@ -126,15 +140,8 @@ impl Workbench {
 
     /// Lowers the number of concurrent requests, because the system lacks resources for more.
     pub fn limit_concurrency(&mut self, concurrency: usize) {
-        self.concurrency = self.concurrency.min(concurrency.max(1));
-        self.keep_slow_responses();
+        self.slots.limit_concurrency(concurrency);
     }
-}
-
-/// Time between two pages at a rate of pages per second.
-pub(super) fn spacing(rate: f64) -> Duration {
-    // The minimum prevents a division by zero.
-    Duration::from_secs_f64(1.0 / rate.max(1e-6))
 }
 
 /// Moves the links of a lane that are not in flight to `links`. Fetches of robots.txt files are dropped.

@@ -1,5 +1,7 @@
 //! Tests of the workbench, one event at a time. Properties of whole crawls are tested in `testkit`, in virtual time.
 
+use std::net::IpAddr;
+
 use super::*;
 use crate::base::link::LinkKind;
 use crate::base::url::Url;
@@ -118,7 +120,7 @@ fn lanes_that_wait_for_an_address_are_woken_one_by_one() {
     }
     seen.sort_unstable();
     assert_eq!(seen, [LaneId(0), LaneId(1), LaneId(2)]);
-    assert!(bench.queues.is_idle_everywhere());
+    assert!(bench.addresses.is_idle());
 }
 
 #[test]
@@ -361,7 +363,7 @@ fn forbidden_links_are_settled_at_once_although_the_lane_waits() {
     // The visit says that its request was sent at 10.
     assert_eq!(until, at(3_600_010));
     assert_eq!(
-        bench.waits_for(at(10)).map(|(name, why, _)| (name.to_string(), why)),
+        bench.first_wait(at(10)).map(|first| (first.host.to_string(), first.reason)),
         Some(("h0.example".into(), crate::crawl::wait::WaitReason::Delay))
     );
 }
@@ -576,7 +578,7 @@ fn some_slots_are_reserved_for_a_quick_host() {
         slow.extend(others);
     }
     assert_eq!(slow.len(), 16);
-    assert_eq!((bench.counts.quick(), bench.counts.quick_in_flight()), (0, 0));
+    assert_eq!((bench.lanes.counts().quick(), bench.lanes.counts().quick_in_flight()), (0, 0));
 }
 
 #[test]
@@ -617,7 +619,7 @@ fn reserved_slots_are_used_if_the_fast_lanes_are_slow_now() {
         end(&mut bench, job, 200, at(3_000));
     }
     // The second request of lane 0 has not ended, so its lane still counts as fast.
-    assert_eq!((bench.counts.fast(), bench.counts.quick()), (1, 1));
+    assert_eq!((bench.lanes.counts().fast(), bench.lanes.counts().quick()), (1, 1));
     assert_eq!(fetches(&mut bench, at(3_000)).len(), 12, "lane 0 cannot use the slots that are reserved for it");
     assert_eq!(bench.in_flight(), 32);
 }
