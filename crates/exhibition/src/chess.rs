@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
-use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::schedule::keeper::{Keeper, Next};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{FollowList, Link, LinkKind, Outcome, Time};
 use argiope_store::MemoryFrontier;
@@ -83,13 +83,13 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
     let mut result = ChessResult { last_move: Duration::ZERO, end: Duration::ZERO, moves: 0, at_once: 0 };
     loop {
         let wait = match keeper.next(now)? {
-            Order::Resolve(board, _) => {
+            Next::Resolve(board, _) => {
                 // The time to live is a day, longer than the exhibition.
                 let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
                 keeper.resolved(board, Ok((addresses, Duration::from_secs(86_400))), now);
                 continue;
             }
-            Order::Fetch(job) => {
+            Next::Fetch(job) => {
                 let Reverse(free_at) = champions_free_at.pop().unwrap_or(Reverse(now));
                 let moved_at = free_at.max(now) + exhibition.champion;
                 champions_free_at.push(Reverse(moved_at));
@@ -104,8 +104,8 @@ pub fn play(exhibition: ChessExhibition, at_once: usize, champions: usize) -> Re
                 result.at_once = result.at_once.max(opponent_moves.len());
                 continue;
             }
-            Order::Done(_) => return Ok(ChessResult { end: now.since(Time::ZERO), ..result }),
-            Order::Wait(until) => until,
+            Next::Done(_) => return Ok(ChessResult { end: now.since(Time::ZERO), ..result }),
+            Next::Wait(until) => until,
         };
         keeper.take_settled();
         match opponent_moves.pop() {

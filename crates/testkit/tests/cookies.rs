@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::rules::{Config, RobotsPolicy, Span};
-use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::schedule::keeper::{Keeper, Next};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::cookies::SetCookie;
 use argiope_core::{Outcome, Time, Url};
@@ -29,10 +29,10 @@ fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>,
     keeper.begin(now).expect("the crawl begins");
     loop {
         match keeper.next(now).expect("the frontier works") {
-            Order::Resolve(lane, _) => {
+            Next::Resolve(lane, _) => {
                 keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
             }
-            Order::Fetch(job) => {
+            Next::Fetch(job) => {
                 let cookie = job.extras.as_ref().and_then(|extras| extras.cookie.as_ref());
                 let cookie = cookie.map(|cookie| String::from_utf8_lossy(cookie.as_bytes()).into_owned());
                 requests.push((job.link.url.path().to_owned(), cookie.unwrap_or_default()));
@@ -41,8 +41,8 @@ fn crawl(config: &Config, fill_in: impl Fn(&mut Visit)) -> (Vec<PathAndCookies>,
                 fill_in(&mut visit);
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }
-            Order::Wait(until) => now = until,
-            Order::Done(_) => break,
+            Next::Wait(until) => now = until,
+            Next::Done(_) => break,
         }
         settled.extend(keeper.take_settled());
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use argiope_core::base::link::LinkKind;
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::rules::{Config, RobotsPolicy, ScopeKind};
-use argiope_core::crawl::schedule::keeper::{End, Keeper, Order};
+use argiope_core::crawl::schedule::keeper::{End, Keeper, Next};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::page::follow_list::FollowList;
 use argiope_core::{Frontier, Outcome, Time, Url};
@@ -38,10 +38,10 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
     keeper.set_full_of_hosts(is_full_of_hosts);
     let end = loop {
         match keeper.next(now).expect("the frontier works") {
-            Order::Resolve(lane, _) => {
+            Next::Resolve(lane, _) => {
                 keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
             }
-            Order::Fetch(job) => {
+            Next::Fetch(job) => {
                 assert!(fetched.insert(job.link.url.as_str().to_owned()), "{} is fetched once", job.link.url);
                 let mut visit = Visit::requested(job, Outcome::Ok, now);
                 visit.facts.status = Some(200);
@@ -55,8 +55,8 @@ fn crawl(frontier: DiskFrontier, is_full_of_hosts: bool) -> (Keeper<DiskFrontier
                 }
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }
-            Order::Wait(until) => now = until,
-            Order::Done(end) => break end,
+            Next::Wait(until) => now = until,
+            Next::Done(end) => break end,
         }
         keeper.take_settled();
     };

@@ -8,7 +8,7 @@ use argiope_core::base::custom_request::{CustomRequest, Method};
 use argiope_core::base::link::Link;
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::rules::{Config, RobotsPolicy};
-use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::schedule::keeper::{Keeper, Next};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
@@ -43,18 +43,18 @@ fn a_lane_holds_few_large_requests_and_all_are_sent() {
         let held: usize = keeper.bench_mut().lanes().map(|(_, lane)| lane.queue.len()).sum();
         max_held = max_held.max(held);
         match keeper.next(now).expect("the frontier works") {
-            Order::Resolve(lane, _) => {
+            Next::Resolve(lane, _) => {
                 keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), now);
             }
-            Order::Fetch(job) => {
+            Next::Fetch(job) => {
                 sent += usize::from(job.link.request.is_some());
                 let mut visit = Visit::requested(job, Outcome::Ok, now);
                 visit.facts.status = Some(200);
                 assert!(visit.link.request.is_none() || visit.heap_bytes() >= BODY_BYTES, "the body is charged");
                 keeper.finished(Box::new(visit), now).expect("the frontier works");
             }
-            Order::Wait(until) => now = until,
-            Order::Done(_) => break,
+            Next::Wait(until) => now = until,
+            Next::Done(_) => break,
         }
         keeper.take_settled();
     }

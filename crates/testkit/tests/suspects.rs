@@ -8,7 +8,7 @@ use argiope_core::base::link::Link;
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::marks::{MarkStore, MarkedPage};
 use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
-use argiope_core::crawl::schedule::keeper::{End, Keeper, Order};
+use argiope_core::crawl::schedule::keeper::{End, Keeper, Next};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Frontier, LaneId, Outcome, Time, Url};
 use argiope_store::MemoryFrontier;
@@ -46,12 +46,12 @@ fn jobs(keeper: &mut Keeper<MemoryFrontier>) -> (Vec<Job>, Option<End>) {
     let mut jobs = Vec::new();
     loop {
         match keeper.next(Time::ZERO).expect("the frontier works") {
-            Order::Resolve(lane, _) => {
+            Next::Resolve(lane, _) => {
                 keeper.resolved(lane, Ok((vec![[203, 0, 113, 1].into()], Duration::from_secs(9_999))), Time::ZERO);
             }
-            Order::Fetch(job) => jobs.push(job),
-            Order::Wait(_) => return (jobs, None),
-            Order::Done(end) => return (jobs, Some(end)),
+            Next::Fetch(job) => jobs.push(job),
+            Next::Wait(_) => return (jobs, None),
+            Next::Done(end) => return (jobs, Some(end)),
         }
     }
 }

@@ -16,7 +16,8 @@ use argiope_core::base::value::DigestAlgorithm;
 use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy, Rules};
 use argiope_core::crawl::schedule::frontier::NewHosts;
-use argiope_core::crawl::schedule::workbench::{Next, Workbench};
+use argiope_core::crawl::schedule::next::Next;
+use argiope_core::crawl::schedule::workbench::Workbench;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::page::examine::tokenizer::{Dialect, Tokenizer};
@@ -231,7 +232,8 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
         let mut fetched = 0;
         loop {
             now += Duration::from_micros(100);
-            match bench.next(now) {
+            let next = bench.next(now).expect("every link is requested");
+            match next {
                 Next::Resolve(lane, _) => {
                     bench.resolved(lane, Ok((vec![ips[lane.0 as usize]], Duration::from_secs(300))), now);
                 }
@@ -241,8 +243,7 @@ fn next_finish() -> Box<dyn FnMut() -> u64> {
                     bench.finish(&visit, now);
                     fetched += 1;
                 }
-                Next::Settle(_) | Next::Recall(..) => {}
-                Next::Wait(_) => return fetched,
+                Next::Wait(_) | Next::Done(_) => return fetched,
             }
         }
     })

@@ -15,7 +15,7 @@ use std::time::Duration;
 use argiope_core::base::job::Job;
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::rules::{Config, Pace, RobotsPolicy};
-use argiope_core::crawl::schedule::keeper::{Keeper, Order};
+use argiope_core::crawl::schedule::keeper::{Keeper, Next};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{FollowList, LinkKind, Outcome, Time, UrlRef};
 use argiope_rigs::{CommitWriter, kernel};
@@ -67,13 +67,13 @@ fn crawl(pages: u64, links: u64, one_of: u64, folder: &Path) -> Result<Value, Bo
         let started = kernel::thread_time();
         while jobs.len() < BATCH {
             match keeper.next(now)? {
-                Order::Fetch(job) => jobs.push(job),
-                Order::Resolve(lane, _) => {
+                Next::Fetch(job) => jobs.push(job),
+                Next::Resolve(lane, _) => {
                     // An IPv6 address with the number of the lane.
                     let address = IpAddr::from(u128::from(lane.0).to_be_bytes());
                     keeper.resolved(lane, Ok((vec![address], Duration::from_secs(86_400))), now);
                 }
-                Order::Wait(_) | Order::Done(_) => break,
+                Next::Wait(_) | Next::Done(_) => break,
             }
         }
         next += kernel::thread_time() - started;

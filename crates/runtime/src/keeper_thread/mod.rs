@@ -133,8 +133,6 @@ struct KeeperLoop<F> {
     commits: CommitQueue,
     clock: CrawlClock,
     tally: CrawlTally,
-    /// When `--max-time` is over; [`Time::NEVER`] without this limit.
-    deadline: Time,
     /// How long the crawl waits for the requests in flight after [`KeeperMessage::Stop`].
     drain_time: Duration,
     rules: Arc<Rules>,
@@ -213,7 +211,6 @@ impl<F: Store> KeeperLoop<F> {
             commits,
             clock,
             tally: CrawlTally::default(),
-            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             drain_time: rules.drain_time,
             drain_until: Time::NEVER,
             accepts_links,

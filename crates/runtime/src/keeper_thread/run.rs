@@ -1,11 +1,12 @@
 //! The loop of the keeper's thread: hands out jobs, processes messages and makes commits until the crawl ends.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc::Receiver;
 
 use argiope_core::base::job::{Job, Purpose};
 use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::schedule::frontier::{CrawlEvent, ReturnTo};
-use argiope_core::crawl::schedule::keeper::{End, Order};
+use argiope_core::crawl::schedule::keeper::{End, Next};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::address::DnsResult;
 use argiope_core::{Link, Time};
@@ -21,14 +22,6 @@ use crate::run_lines;
 const VISITS_PER_ITERATION: usize = 4;
 /// No further requests start while fetchers continue this many visits.
 const MAX_POSTPONED: usize = 256;
-
-/// The result of [`KeeperLoop::hand_out`].
-pub(super) enum HandedOut {
-    /// Wait until this time or until a message arrives.
-    WaitUntil(Time),
-    /// The crawl is over.
-    Over(End),
-}
 
 impl<F: Store> KeeperLoop<F> {
     /// Runs the crawl to its end, and makes the last commit.
@@ -80,30 +73,27 @@ impl<F: Store> KeeperLoop<F> {
         Ok(Summary { end, left, unread, elapsed, tally, changes, cuts, notices })
     }
 
-    /// Hands out all jobs that are due.
-    pub(super) fn hand_out(&mut self, now: Time) -> Result<HandedOut, Error> {
-        if now >= self.deadline {
-            return Ok(HandedOut::Over(End::MaxTime));
-        }
+    /// Hands out all jobs that are due. Returns until when to wait for messages, or why the crawl is over.
+    pub(super) fn hand_out(&mut self, now: Time) -> Result<ControlFlow<End, Time>, Error> {
         let wait = loop {
             match self.keeper.next(now)? {
                 // The request must not be sent twice, so the log says first that it is sent.
-                Order::Fetch(job) if !job.link.is_repeatable() => {
+                Next::Fetch(job) if !job.link.is_repeatable() => {
                     self.keeper.frontier_mut().tell(CrawlEvent::Sending(&job.link))?;
                     self.unsent.push((self.keeper.frontier().log_end(), job));
                     self.commits.request_commit(now);
                 }
                 // The next owner of this host must know its Crawl-delay: it is stored before a page is requested.
-                Order::Fetch(job) if job.purpose == Purpose::Page && self.keeper.frontier().awaits_note(job.lane) => {
+                Next::Fetch(job) if job.purpose == Purpose::Page && self.keeper.frontier().awaits_note(job.lane) => {
                     self.unsent.push((self.keeper.frontier().log_end(), job));
                 }
-                Order::Fetch(job) => self.fetchers.fetch(job, now),
-                Order::Resolve(lane, host) => match self.known_addresses(&host) {
+                Next::Fetch(job) => self.fetchers.fetch(job, now),
+                Next::Resolve(lane, host) => match self.known_addresses(&host) {
                     Some(known) => self.keeper.resolved(lane, known, now),
                     None => self.resolver.query(DnsQuery { lane, host }),
                 },
-                Order::Wait(until) => break HandedOut::WaitUntil(until),
-                Order::Done(end) => break HandedOut::Over(end),
+                Next::Wait(until) => break ControlFlow::Continue(until),
+                Next::Done(end) => break ControlFlow::Break(end),
             }
         };
         // Hand out the jobs whose mark in the log is durable.
@@ -130,11 +120,12 @@ impl<F: Store> KeeperLoop<F> {
             let is_behind = self.commits.is_behind(self.keeper.bench().in_flight(), now);
             let holds_back = is_behind || self.keeper.postponed() >= MAX_POSTPONED || self.reader.is_behind();
             self.keeper.bench_mut().hold_back(holds_back);
-            let is_stalled = self.reader.is_far_behind() && now < self.deadline;
-            let handed_out = if is_stalled { HandedOut::WaitUntil(self.deadline) } else { self.hand_out(now)? };
-            let wait = match handed_out {
-                HandedOut::WaitUntil(until) => until.min(self.fetchers.advance(now)),
-                HandedOut::Over(end) => {
+            let deadline = self.keeper.deadline();
+            let is_stalled = self.reader.is_far_behind() && now < deadline;
+            let next = if is_stalled { ControlFlow::Continue(deadline) } else { self.hand_out(now)? };
+            let wait = match next {
+                ControlFlow::Continue(until) => until.min(self.fetchers.advance(now)),
+                ControlFlow::Break(end) => {
                     // Do not commit yet: the last pages and the last record of the run belong to one commit.
                     self.collect_settled(now)?;
                     return Ok(end);
@@ -157,7 +148,7 @@ impl<F: Store> KeeperLoop<F> {
                 return Ok(self.keeper.ended().unwrap_or(End::Interrupted));
             }
             if self.visits.is_empty() {
-                let until = wait.min(self.deadline).min(self.drain_until);
+                let until = wait.min(self.drain_until);
                 let until = until.min(self.commits.due()).min(self.reader.next_alarm());
                 // No message arrived in time: check what is due now.
                 let Some(first) = self.next_message(messages, until) else { continue };

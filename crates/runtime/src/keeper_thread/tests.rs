@@ -1,7 +1,7 @@
 use argiope_core::Outcome;
 use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::rules::{Config, EngineName, Pace, RobotsPolicy};
-use argiope_core::crawl::schedule::keeper::Order;
+use argiope_core::crawl::schedule::keeper::Next;
 
 use super::*;
 
@@ -20,6 +20,7 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
         robots: RobotsPolicy::Ignore,
         pace: Pace::Full,
         per_host: Some(PAGES),
+        max_time: Some("1s".parse().expect("a span")),
         ..Config::default()
     };
     let (inbox, messages) = channel();
@@ -33,26 +34,27 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
         accepts_links: false,
     };
     let mut running = KeeperLoop::new(setup, &inbox).expect("the engine starts");
-    running.deadline = Time::ZERO;
+    running.clock = CrawlClock::new(Clock::start(), true);
     let mut visits = Vec::new();
     loop {
         match running.keeper.next(Time::ZERO).expect("a frontier in memory does not fail") {
-            Order::Fetch(job) => {
+            Next::Fetch(job) => {
                 let mut visit = Visit::requested(job, Outcome::Ok, Time::ZERO);
                 visit.facts.status = Some(200);
                 visits.push(Box::new(visit));
             }
-            Order::Resolve(lane, _) => {
+            Next::Resolve(lane, _) => {
                 let ip = "93.184.216.1".parse().expect("an address");
                 running.keeper.resolved(lane, Ok((vec![ip], Duration::MAX)), Time::ZERO);
             }
-            Order::Wait(_) | Order::Done(_) => break,
+            Next::Wait(_) | Next::Done(_) => break,
         }
     }
     assert_eq!(visits.len(), PAGES);
     // Half of the visits are in the fair queue. The other half is still in the inbox.
     running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("a frontier in memory does not fail");
     inbox.send(KeeperMessage::Visits(visits)).expect("the receiver is alive");
+    running.clock.advance_to(Time::ZERO + Duration::from_secs(1));
     let end = running.run(&messages).expect("a frontier in memory does not fail");
     assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
     running.process_rest(&messages).expect("a frontier in memory does not fail");

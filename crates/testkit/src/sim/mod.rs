@@ -21,7 +21,7 @@ use std::time::Duration;
 use argiope_core::base::job::{Job, Purpose};
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::rules::Rules;
-use argiope_core::crawl::schedule::keeper::{End, Keeper, Order, Settled};
+use argiope_core::crawl::schedule::keeper::{End, Keeper, Next, Settled};
 use argiope_core::crawl::visit::{SiteFile, Visit};
 use argiope_core::page::likeness::LikenessReader;
 use argiope_core::page::sitemap::Sitemap;
@@ -235,13 +235,13 @@ impl<W: SimWeb> Sim<W> {
         let end = loop {
             orders += 1;
             match self.keeper.next(self.now)? {
-                Order::Fetch(job) => fetches.push(self.fetch(job)),
-                Order::Resolve(lane, host) => {
+                Next::Fetch(job) => fetches.push(self.fetch(job)),
+                Next::Resolve(lane, host) => {
                     let (duration, resolved) = self.web.resolve(&host, self.now);
                     self.schedule(self.now + duration, Event::Resolved(lane, resolved));
                 }
-                Order::Wait(until) if until <= self.now => return Err(SimFault::WaitsForThePast { at: self.now }),
-                Order::Wait(until) => match self.events.peek() {
+                Next::Wait(until) if until <= self.now => return Err(SimFault::WaitsForThePast { at: self.now }),
+                Next::Wait(until) => match self.events.peek() {
                     Some(Reverse(scheduled)) if scheduled.at <= until => {
                         last_event = self.now.max(scheduled.at);
                         self.process_next_event()?;
@@ -251,7 +251,7 @@ impl<W: SimWeb> Sim<W> {
                     }
                     _ => self.now = until,
                 },
-                Order::Done(end) => break end,
+                Next::Done(end) => break end,
             }
         };
         Ok(SimReport {

@@ -9,6 +9,7 @@ pub mod carryover;
 pub mod frontier;
 pub mod keeper;
 pub mod lane;
+pub mod next;
 #[deny(missing_docs)]
 pub mod page_state;
 pub mod redirects;

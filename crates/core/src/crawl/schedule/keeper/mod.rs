@@ -33,6 +33,7 @@ use activation::WaitingLanes;
 use head::HeadAnswers;
 use suspects::Suspects;
 
+pub use crate::crawl::schedule::next::{End, Next};
 pub use crate::crawl::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
 
 use crate::base::budget::MemoryPart;
@@ -55,7 +56,7 @@ use crate::crawl::schedule::frontier::{
 use crate::crawl::schedule::redirects::RedirectGraph;
 use crate::crawl::schedule::retry::{self, RetryVerdict};
 use crate::crawl::schedule::trap::Traps;
-use crate::crawl::schedule::workbench::{self, Next, Workbench};
+use crate::crawl::schedule::workbench::{self, Workbench};
 use crate::crawl::visit::{SiteFile, Visit};
 use crate::crawl::warc::ArchiveLayout;
 use crate::http::address::DnsResult;
@@ -141,61 +142,6 @@ pub struct Settled {
     pub archive: Option<ArchiveChunk>,
     /// The comparison with the previous round, in a recrawl.
     pub change: Option<Comparison>,
-}
-
-/// What to do next.
-#[derive(Debug)]
-pub enum Order {
-    Fetch(Job),
-    /// Look up the addresses of this host name, and call [`Keeper::resolved`].
-    Resolve(LaneId, Arc<str>),
-    /// Wait until this time or until the next event.
-    Wait(Time),
-    /// The crawl is over.
-    Done(End),
-}
-
-/// Why a crawl ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum End {
-    /// No work is left.
-    Finished,
-    /// `--max-pages`.
-    MaxPages,
-    /// `--max-bytes`.
-    MaxBytes,
-    /// `--max-time`.
-    MaxTime,
-    /// `--max-disk`.
-    MaxDisk,
-    /// `--max-memory`: only deferred links are left, and memory has no room for their hosts.
-    MaxMemory,
-    /// A user stopped it with `argiope ctl` or in the dashboard.
-    Stopped,
-    /// A signal ended it, or the process crashed.
-    Interrupted,
-}
-
-impl End {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::MaxPages => "max_pages",
-            Self::MaxBytes => "max_bytes",
-            Self::MaxTime => "max_time",
-            Self::MaxDisk => "max_disk",
-            Self::MaxMemory => "max_memory",
-            Self::Stopped => "stopped",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        let limits = [Self::MaxPages, Self::MaxBytes, Self::MaxTime, Self::MaxDisk, Self::MaxMemory];
-        let all = [Self::Finished, Self::Stopped, Self::Interrupted].into_iter().chain(limits);
-        all.into_iter().find(|end| end.as_str() == name)
-    }
 }
 
 impl<F: Frontier + History> Keeper<F> {
@@ -301,7 +247,7 @@ impl<F: Frontier + History> Keeper<F> {
         self.is_open = is_open;
     }
 
-    /// The answer to [`Order::Resolve`]: addresses and their time to live.
+    /// The answer to [`Next::Resolve`]: addresses and their time to live.
     pub fn resolved(&mut self, lane: LaneId, answer: DnsResult, now: Time) {
         self.bench.resolved(lane, answer, now);
     }
@@ -456,69 +402,79 @@ impl<F: Frontier + History> Keeper<F> {
     }
 
     /// What to do next.
-    pub fn next(&mut self, now: Time) -> Result<Order, StoreError> {
+    pub fn next(&mut self, now: Time) -> Result<Next, StoreError> {
         if now >= self.deadline {
-            self.stop(End::MaxTime);
+            return self.end(End::MaxTime);
         }
         self.apply_news(now)?;
         let mut loads = 0;
         loop {
-            if let Some(order) = self.next_alone(now)? {
-                return Ok(order);
+            if let Some(next) = self.next_alone(now)? {
+                return Ok(next);
             }
             let only_suspects = self.suspects.are_first(now);
             if !only_suspects {
                 self.refill_lanes(now)?;
                 self.activate_lanes(now)?;
             }
-            match self.bench.next(now) {
-                Next::Fetch(mut job) => {
-                    if self.rules.archive {
-                        job.extras_mut().wall = self.clock;
-                    }
-                    self.make_conditional(&mut job)?;
-                    self.add_cookies(&mut job, now);
-                    match self.check_before_send(&mut job) {
-                        None => {
-                            if let Some(job) = self.hold_suspect(job, now)? {
-                                return Ok(Order::Fetch(job));
-                            }
-                        }
-                        Some(failure) => {
-                            self.bench.return_page(&job);
-                            self.finished(Box::new(Visit::unsent(job, failure, now)), now)?;
-                        }
-                    }
-                }
-                Next::Resolve(lane, name) => return Ok(Order::Resolve(lane, name)),
-                Next::Settle(visit) => self.finished(visit, now)?,
-                Next::Recall(lane, origin) => {
+            let Some(next) = self.bench.next(now) else {
+                if let Some((lane, origin)) = self.bench.take_recall() {
                     self.recall_robots(lane, &origin, now)?;
                     // Each load reads a file; signals and deadlines must be handled in between.
                     loads += 1;
                     if loads >= MAX_RECALLS {
-                        return Ok(Order::Wait((now + RESUME_AFTER).min(self.deadline)));
+                        return Ok(Next::Wait((now + RESUME_AFTER).min(self.deadline)));
+                    }
+                } else if let Some(visit) = self.bench.take_decided() {
+                    self.finished(visit, now)?;
+                }
+                continue;
+            };
+            match next {
+                Next::Fetch(job) => {
+                    if let Some(job) = self.prepare(job, now)? {
+                        return Ok(Next::Fetch(job));
                     }
                 }
                 // No lane of the workbench can start a request: add a waiting lane.
                 Next::Wait(_) if !only_suspects && self.activate_lanes(now)? => {}
                 Next::Wait(until) => {
-                    let until = until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due);
-                    return Ok(match self.end_reason(now) {
-                        Some(end) => {
-                            self.stop(end);
-                            self.give_back()?;
-                            Order::Done(end)
-                        }
-                        // Excluded links are removed from the queues in portions: continue soon.
-                        None if !only_suspects && self.bench.awaits_refill() => {
-                            Order::Wait((now + RESUME_AFTER).min(self.deadline))
-                        }
-                        None => Order::Wait(until.min(self.deadline)),
-                    });
+                    if let Some(end) = self.end_reason() {
+                        return self.end(end);
+                    }
+                    let until = until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due).min(self.deadline);
+                    // Excluded links are removed from the queues in portions: continue soon.
+                    let is_refill_due = !only_suspects && self.bench.awaits_refill();
+                    return Ok(Next::Wait(if is_refill_due { (now + RESUME_AFTER).min(self.deadline) } else { until }));
                 }
+                Next::Resolve(..) | Next::Done(_) => return Ok(next),
             }
         }
+    }
+
+    /// Adds what a request needs from the keeper. Returns no job if the request is not sent now.
+    fn prepare(&mut self, mut job: Job, now: Time) -> Result<Option<Job>, StoreError> {
+        if self.rules.archive {
+            job.extras_mut().wall = self.clock;
+        }
+        self.make_conditional(&mut job)?;
+        self.add_cookies(&mut job, now);
+        match self.check_before_send(&mut job) {
+            None => self.hold_suspect(job, now),
+            Some(failure) => {
+                self.bench.return_page(&job);
+                self.finished(Box::new(Visit::unsent(job, failure, now)), now)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends the crawl: returns the links that are not in flight to their queues.
+    fn end(&mut self, end: End) -> Result<Next, StoreError> {
+        self.stop(end);
+        let links = self.bench.take_back().into_iter().map(reset_tries).collect();
+        self.frontier.give_back(links, ReturnTo::End)?;
+        Ok(Next::Done(end))
     }
 
     /// Takes the visits settled since the last call, in order of completion.
@@ -537,6 +493,11 @@ impl<F: Frontier + History> Keeper<F> {
         if self.rules.max_bytes.is_some_and(|limit| self.progress.bytes >= limit) {
             self.stop(End::MaxBytes);
         }
+    }
+
+    /// When `--max-time` is over; [`Time::NEVER`] without this limit.
+    pub fn deadline(&self) -> Time {
+        self.deadline
     }
 
     /// Why the crawl ended, if it no longer hands out work.
@@ -583,7 +544,7 @@ impl<F: Frontier + History> Keeper<F> {
     }
 
     /// Why the crawl is over; `None` if it continues.
-    fn end_reason(&self, now: Time) -> Option<End> {
+    fn end_reason(&self) -> Option<End> {
         if self.unfinished() == 0 && self.bench.link_count() == 0 {
             // Every link is settled, so the crawl is finished, even if a limit was reached too. An open crawl waits for
             // links of the library's user, unless it was ended.
@@ -593,16 +554,10 @@ impl<F: Frontier + History> Keeper<F> {
         if are_only_deferred_left && self.bench.link_count() == 0 {
             return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
-        if (self.bench.in_flight() > 0 || self.postponed > 0) && now < self.deadline {
+        if self.bench.in_flight() > 0 || self.postponed > 0 {
             return None;
         }
         self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
-    }
-
-    /// Returns leased links that are not in flight to their queues.
-    fn give_back(&mut self) -> Result<(), StoreError> {
-        let links = self.bench.take_back().into_iter().map(reset_tries).collect();
-        self.frontier.give_back(links, ReturnTo::End)
     }
 
     /// Applies the changes that other processes made to the frontier.

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Keeper, Order, reset_tries};
+use super::{Keeper, Next, reset_tries};
 use crate::base::job::LaneId;
 use crate::base::job::{Job, Purpose};
 use crate::base::link::Link;
@@ -131,11 +131,11 @@ impl<F: Frontier + History> Keeper<F> {
     }
 
     /// While a suspect waits to be alone, or is alone: what to do next.
-    pub(super) fn next_alone(&mut self, now: Time) -> Result<Option<Order>, StoreError> {
+    pub(super) fn next_alone(&mut self, now: Time) -> Result<Option<Next>, StoreError> {
         if self.ended.is_some() {
             self.return_waiting(now)?;
         }
-        let Some(alone) = self.suspects.alone.as_mut().filter(|_| now < self.deadline) else { return Ok(None) };
+        let Some(alone) = &mut self.suspects.alone else { return Ok(None) };
         // The suspect itself counts as in flight.
         if self.bench.in_flight() <= 1
             && let Some(job) = alone.job.take()
@@ -143,9 +143,9 @@ impl<F: Frontier + History> Keeper<F> {
             if let Some(store) = &self.suspects.store {
                 store.set_alone(Some(alone.page));
             }
-            return Ok(Some(Order::Fetch(job)));
+            return Ok(Some(Next::Fetch(job)));
         }
-        Ok(Some(Order::Wait(self.deadline)))
+        Ok(Some(Next::Wait(self.deadline)))
     }
 
     /// Returns a suspect that waits to be alone to its queue, because the crawl ends.

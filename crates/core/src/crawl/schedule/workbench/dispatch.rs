@@ -4,41 +4,39 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::Workbench;
 use super::lane_queues::{Ready, Wait};
 use super::selection::Selection;
-use super::{Next, Workbench};
 use crate::base::job::{Job, JobExtras, LaneId, Purpose};
 use crate::base::link::Link;
 use crate::base::time::Time;
 use crate::crawl::schedule::lane::Addresses;
+use crate::crawl::schedule::next::Next;
 
 impl Workbench {
-    /// What to do next.
-    pub fn next(&mut self, now: Time) -> Next {
+    /// What to do next. `None`: first handle [`Workbench::take_recall`], then [`Workbench::take_decided`], so that a lane
+    /// does not change between its selection and the reload of its rules.
+    pub fn next(&mut self, now: Time) -> Option<Next> {
         self.lanes.check_counts();
         loop {
-            // Recalls come first, so that a lane does not change between its selection and the reload of its rules.
-            if let Some((id, origin)) = self.recalls.pop_front() {
-                return Next::Recall(id, origin);
-            }
-            if let Some(visit) = self.decided.pop_front() {
-                return Next::Settle(visit);
+            if !self.recalls.is_empty() || !self.decided.is_empty() {
+                return None;
             }
             if let Some(id) = self.to_resolve.pop_front() {
                 if let Some(entry) = self.lanes.get(id) {
-                    return Next::Resolve(id, Arc::clone(&entry.lane.name));
+                    return Some(Next::Resolve(id, Arc::clone(&entry.lane.name)));
                 }
                 continue;
             }
             self.wake_due(now);
             let may_start = !self.holds.any();
             if may_start && self.slots.are_all_taken(self.lanes.counts()) {
-                return Next::Wait(self.slots.close_slow_responses(&self.lanes, &self.queues, now));
+                return Some(Next::Wait(self.slots.close_slow_responses(&self.lanes, &self.queues, now)));
             }
             self.wake_for_unreserved(now);
             if !may_start {
                 self.slots.keep_slow_responses();
-                return Next::Wait(Time::NEVER);
+                return Some(Next::Wait(Time::NEVER));
             }
             if now >= self.pages.next_start() {
                 self.queues.release_one_for_rate(&mut self.lanes);
@@ -47,12 +45,12 @@ impl Workbench {
             match self.queues.pop_ready(&mut self.lanes) {
                 Some(ready) => {
                     if let Some(job) = self.serve(ready, now) {
-                        return Next::Fetch(job);
+                        return Some(Next::Fetch(job));
                     }
                 }
                 None => {
                     if let Some(until) = self.next_turn(now) {
-                        return Next::Wait(until);
+                        return Some(Next::Wait(until));
                     }
                 }
             }

@@ -132,22 +132,6 @@ pub struct Workbench {
     send_reporter: Option<SendReporter>,
 }
 
-/// What to do next.
-#[derive(Debug)]
-pub enum Next {
-    /// Fetch this.
-    Fetch(Job),
-    /// This link has ended without a request.
-    Settle(Box<Visit>),
-    /// Resolve this lane's name, and answer with [`Workbench::resolved`].
-    Resolve(LaneId, Arc<str>),
-    /// The robots rules of an origin were evicted and are needed again. Answered by [`Workbench::robots_recalled`] if
-    /// the frontier stored them, by [`Workbench::robots_not_stored`] otherwise.
-    Recall(LaneId, Origin),
-    /// Nothing before this time, unless an event occurs first; [`Time::NEVER`] if only an event can change that.
-    Wait(Time),
-}
-
 impl Workbench {
     pub fn new(rules: Arc<Rules>) -> Self {
         Self {
@@ -263,7 +247,7 @@ impl Workbench {
         self.place(id, now);
     }
 
-    /// The answer to [`Next::Resolve`].
+    /// The answer to the lookup of a lane's host name.
     pub fn resolved(&mut self, id: LaneId, answer: DnsResult, now: Time) {
         let rules = Arc::clone(&self.rules);
         let Some(entry) = self.lanes.get_mut(id) else {
@@ -309,7 +293,7 @@ impl Workbench {
         self.robots.evict(&mut self.lanes, Some((id, origin)), now);
     }
 
-    /// The answer to [`Next::Recall`] if the robots.txt was stored. The lane is served next, while its rules are in
+    /// The answer to [`Workbench::take_recall`] if the robots.txt was stored. The lane is served next, while its rules are in
     /// memory.
     pub fn robots_recalled(&mut self, id: LaneId, origin: &Origin, state: RobotsState, now: Time) {
         self.recalled = Some(id);
@@ -317,12 +301,23 @@ impl Workbench {
         self.recalled = None;
     }
 
-    /// The answer to [`Next::Recall`] if the robots.txt was not stored: it is fetched again.
+    /// The answer to [`Workbench::take_recall`] if the robots.txt was not stored: it is fetched again.
     pub fn robots_not_stored(&mut self, id: LaneId, origin: &Origin, now: Time) {
         if let Some(entry) = self.lanes.get_mut(id) {
             self.robots.change(&mut entry.lane, |lane| lane.forget_robots(origin));
             self.place(id, now);
         }
+    }
+
+    /// Takes the visit of a link that has ended without a request.
+    pub fn take_decided(&mut self) -> Option<Box<Visit>> {
+        self.decided.pop_front()
+    }
+
+    /// Takes the lane and origin of robots rules that were evicted and are needed again. Answered by
+    /// [`Workbench::robots_recalled`] if the frontier stored them, by [`Workbench::robots_not_stored`] otherwise.
+    pub fn take_recall(&mut self) -> Option<(LaneId, Origin)> {
+        self.recalls.pop_front()
     }
 
     /// Ends a visit: releases its slot, and updates the pace of the lane.

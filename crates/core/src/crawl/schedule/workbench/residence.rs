@@ -214,13 +214,15 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::robots_memory::MIN_ROBOTS_MEMORY;
-    use super::super::{Next, robots_rules};
+    use super::super::robots_rules;
+    use super::super::tests::{recalled, settled};
     use super::*;
     use crate::base::link::LinkKind;
     use crate::base::outcome::Failure;
     use crate::base::url::{Origin, Url};
     use crate::crawl::rules::{Config, Size};
     use crate::crawl::schedule::lane::{Addresses, MAX_ORIGINS, Measured};
+    use crate::crawl::schedule::next::Next;
     use crate::page::robots::Robots;
 
     fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
@@ -288,12 +290,12 @@ mod tests {
         let (id, _) = bench.lanes().find(|(_, lane)| is_evicted(lane)).expect("some rules were evicted");
         let site = origin(id.0, 80);
         bench.add_links(id, vec![link(&site)], 0, at(1));
-        let Next::Resolve(lane, _) = bench.next(at(1)) else { panic!("the name is resolved first") };
+        let Some(Next::Resolve(lane, _)) = bench.next(at(1)) else { panic!("the name is resolved first") };
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::MAX)), at(1));
-        let Next::Recall(lane, recalled) = bench.next(at(1)) else { panic!("stored rules are loaded first") };
-        assert_eq!((lane, &recalled), (id, &site));
-        bench.robots_not_stored(lane, &recalled, at(1));
-        let Next::Fetch(job) = bench.next(at(1)) else { panic!("then the robots.txt is fetched") };
+        let Some((lane, needed)) = recalled(&mut bench, at(1)) else { panic!("stored rules are loaded first") };
+        assert_eq!((lane, &needed), (id, &site));
+        bench.robots_not_stored(lane, &needed, at(1));
+        let Some(Next::Fetch(job)) = bench.next(at(1)) else { panic!("then the robots.txt is fetched") };
         assert_eq!(job.link.url.target(), "/robots.txt");
     }
 
@@ -313,7 +315,13 @@ mod tests {
         }
         let (mut started, mut recalls, mut now) = (0, 0, at(0));
         for _ in 0..hosts * pages * 4 {
-            match bench.next(now) {
+            let Some(next) = bench.next(now) else {
+                let (lane, origin) = bench.take_recall().expect("no link ends without a request");
+                recalls += 1;
+                bench.robots_recalled(lane, &origin, stored_rules(), now);
+                continue;
+            };
+            match next {
                 Next::Fetch(job) => {
                     started += 1;
                     now += Duration::from_secs(1);
@@ -329,13 +337,9 @@ mod tests {
                         now,
                     );
                 }
-                Next::Recall(lane, origin) => {
-                    recalls += 1;
-                    bench.robots_recalled(lane, &origin, stored_rules(), now);
-                }
-                Next::Settle(_) => {}
                 Next::Wait(until) if until.is_never() => break,
                 Next::Wait(until) => now = now.max(until),
+                Next::Done(_) => panic!("the keeper decides when the crawl is over"),
             }
             assert!(bench.robots_bytes() <= MIN_ROBOTS_MEMORY, "{}", bench.robots_bytes());
         }
@@ -365,12 +369,12 @@ mod tests {
                 let lane = &mut bench.lanes.get_mut(*id).expect("a lane").lane;
                 lane.set_robots(&origin(id.0, 80), RobotsState::Evicted);
             }
-            let Next::Fetch(job) = bench.next(at(0)) else { panic!("a page, and no recall") };
+            let Some(Next::Fetch(job)) = bench.next(at(0)) else { panic!("a page, and no recall") };
             assert_eq!(job.lane, LaneId(2));
             let mut visit = crate::crawl::visit::Visit::with_outcome(job.link, job.purpose, crate::Outcome::Ok, at(0));
             visit.for_keeper.slot = Some((job.lane, job.slot));
             bench.finish(&visit, at(0));
-            let Next::Recall(lane, _) = bench.next(at(0)) else { panic!("the other lanes are next") };
+            let Some((lane, _)) = recalled(&mut bench, at(0)) else { panic!("the other lanes are next") };
             assert_eq!(lane, LaneId(0), "the lane that waited longest");
         }
     }
@@ -383,9 +387,9 @@ mod tests {
             bench.robots_known(LaneId(0), &origin(0, 8_000 + port), robots_rules(heavy(), at(0)), at(0));
         }
         bench.add_links(LaneId(0), vec![link(&origin(0, 9_000))], 0, at(0));
-        let Next::Resolve(lane, _) = bench.next(at(0)) else { panic!("the name is resolved first") };
+        let Some(Next::Resolve(lane, _)) = bench.next(at(0)) else { panic!("the name is resolved first") };
         bench.resolved(lane, Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::MAX)), at(0));
-        let Next::Fetch(_) = bench.next(at(0)) else { panic!("then its robots.txt") };
+        let Some(Next::Fetch(_)) = bench.next(at(0)) else { panic!("then its robots.txt") };
         let held: usize = bench.lanes().map(|(_, lane)| lane.robots_weight()).sum();
         assert_eq!(held, bench.robots_bytes(), "the count matches the rules in memory");
     }
@@ -418,7 +422,7 @@ mod tests {
         let name = |host: u32| format!("h{host}.example");
         bench.set_backlog(LaneId(0), &name(0), 0, at(0));
         bench.add_links(LaneId(0), vec![link(&origin(0, 80))], 0, at(0));
-        assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+        assert!(matches!(bench.next(at(0)), Some(Next::Resolve(..))));
         assert_eq!(bench.lanes.counts().resolving(), 1);
         assert_eq!(bench.withdraw(LaneId(0), at(0)).len(), 1);
         for host in 1..2 * u32::try_from(MIN_LANES).expect("a small number") {
@@ -444,7 +448,7 @@ mod tests {
         assert_eq!(bench.backs_off_until(LaneId(0)), at(3_600));
         bench.set_backlog(LaneId(1), "h1.example", 0, at(10));
         bench.add_links(LaneId(1), vec![link(&origin(1, 80))], 0, at(10));
-        let Next::Settle(visit) = bench.next(at(10)) else { panic!("the host was given up") };
+        let Some(visit) = settled(&mut bench, at(10)) else { panic!("the host was given up") };
         assert_eq!(visit.facts.error.map(|failure| failure.kind), Some(crate::ErrorKind::DnsNxdomain));
     }
 

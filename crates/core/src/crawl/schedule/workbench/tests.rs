@@ -7,6 +7,7 @@ use crate::base::link::LinkKind;
 use crate::base::url::Url;
 use crate::crawl::rules::{Config, Pace, Rate, RobotsPolicy};
 use crate::crawl::schedule::lane::{Flight, LanePace, LoadSignal};
+use crate::crawl::schedule::next::Next;
 
 fn bench(edit: impl FnOnce(&mut Config)) -> Workbench {
     let mut config = Config {
@@ -42,7 +43,7 @@ fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
         bench.add_links(id, (0..*count).map(|n| link(&format!("http://{name}/{n}"))).collect(), 0, at(0));
     }
     for _ in lanes {
-        assert!(matches!(bench.next(at(0)), Next::Resolve(..)), "the name is resolved first");
+        assert!(matches!(bench.next(at(0)), Some(Next::Resolve(..))), "the name is resolved first");
     }
     for (number, (_, ips)) in (0..).zip(lanes) {
         let ips = ips.iter().map(|ip| ip.parse().expect("an address")).collect();
@@ -52,9 +53,19 @@ fn stock_all(bench: &mut Workbench, lanes: &[(u32, &[&str])]) {
 
 fn fetch(bench: &mut Workbench, now: Time) -> Option<Job> {
     match bench.next(now) {
-        Next::Fetch(job) => Some(job),
+        Some(Next::Fetch(job)) => Some(job),
         _ => None,
     }
+}
+
+/// The next link that has ended without a request, if that comes next.
+pub(super) fn settled(bench: &mut Workbench, now: Time) -> Option<Box<Visit>> {
+    if bench.next(now).is_none() { bench.take_decided() } else { None }
+}
+
+/// The evicted robots rules that are needed again, if that comes next.
+pub(super) fn recalled(bench: &mut Workbench, now: Time) -> Option<(LaneId, Origin)> {
+    if bench.next(now).is_none() { bench.take_recall() } else { None }
 }
 
 /// All jobs that can start now.
@@ -77,7 +88,7 @@ fn a_lane_uses_all_its_slots_and_not_more() {
     stock(&mut bench, 5);
     let jobs = fetches(&mut bench, at(0));
     assert_eq!((jobs.len(), bench.in_flight(), bench.link_count()), (2, 2, 5));
-    assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
+    assert!(matches!(bench.next(at(0)), Some(Next::Wait(Time::NEVER))));
     for job in jobs {
         end(&mut bench, job, 200, at(10));
     }
@@ -93,7 +104,7 @@ fn a_ready_lane_backs_off_after_a_503() {
     // The first response makes the lane ready. Then the host reports overload.
     end(&mut bench, one, 200, at(10));
     end(&mut bench, two, 503, at(10));
-    let Next::Wait(until) = bench.next(at(10)) else { panic!("it backs off") };
+    let Some(Next::Wait(until)) = bench.next(at(10)) else { panic!("it backs off") };
     assert_eq!(until, at(1_010));
 }
 
@@ -107,7 +118,7 @@ fn lanes_that_wait_for_an_address_are_woken_one_by_one() {
     for lane in 0..3 {
         for _ in 0..5 {
             bench.set_backlog(LaneId(lane), &format!("h{lane}.example"), 0, at(1));
-            assert!(matches!(bench.next(at(1)), Next::Wait(Time::NEVER)));
+            assert!(matches!(bench.next(at(1)), Some(Next::Wait(Time::NEVER))));
         }
     }
     let mut seen = vec![first[0].lane];
@@ -155,12 +166,12 @@ fn an_expired_address_still_serves_the_first_job() {
     let mut bench = bench(|config| config.per_host = Some(1));
     bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
     bench.add_links(LaneId(0), vec![link("http://h0.example/1"), link("http://h0.example/2")], 0, at(0));
-    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(0)), Some(Next::Resolve(..))));
     bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::ZERO)), at(70));
     let mut jobs = fetches(&mut bench, at(900));
     assert_eq!((jobs.len(), jobs[0].dns()), (1, Some(Duration::from_millis(70))));
     end(&mut bench, jobs.remove(0), 200, at(1_000));
-    assert!(matches!(bench.next(at(1_000)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(1_000)), Some(Next::Resolve(..))));
 }
 
 /// Adds a lane whose host is not a root, with one link for each of these paths.
@@ -177,19 +188,19 @@ fn a_job_contains_only_the_addresses_that_were_checked() {
     let id = add_foreign_lane(&mut bench, "rebind.example", &["/1", "/2", "/3"]);
     let ips = |texts: &[&str]| texts.iter().map(|ip| ip.parse().expect("an address")).collect::<Vec<IpAddr>>();
     // The name resolves to a public address first, then to a public and two private ones, then to a private one.
-    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(0)), Some(Next::Resolve(..))));
     bench.resolved(id, Ok((ips(&["93.184.216.1"]), Duration::ZERO)), at(1));
     let job = fetches(&mut bench, at(1)).remove(0);
     assert_eq!(*job.addresses, ips(&["93.184.216.1"]));
     end(&mut bench, job, 200, at(2));
-    assert!(matches!(bench.next(at(2)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(2)), Some(Next::Resolve(..))));
     bench.resolved(id, Ok((ips(&["93.184.216.1", "127.0.0.1", "::ffff:10.0.0.1"]), Duration::ZERO)), at(3));
     let job = fetches(&mut bench, at(3)).remove(0);
     assert_eq!(*job.addresses, ips(&["93.184.216.1"]), "the connection gets only the allowed addresses");
     end(&mut bench, job, 200, at(4));
-    assert!(matches!(bench.next(at(4)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(4)), Some(Next::Resolve(..))));
     bench.resolved(id, Ok((ips(&["127.0.0.1"]), Duration::ZERO)), at(5));
-    let Next::Settle(visit) = bench.next(at(5)) else { panic!("refused without a connection") };
+    let Some(visit) = settled(&mut bench, at(5)) else { panic!("refused without a connection") };
     assert_eq!(
         (visit.facts.outcome, visit.facts.error.map(|e| e.kind)),
         (Outcome::Refused, Some(ErrorKind::PrivateAddress))
@@ -206,15 +217,18 @@ fn an_address_given_for_a_port_is_not_used_for_other_ports() {
     end(&mut bench, job, 200, at(1));
     // Another port: it is looked up, and the given address does not apply to it.
     bench.add_links(id, vec![link("http://h7.example/2"), link("http://h7.example:8080/3")], 0, at(1));
-    assert!(matches!(bench.next(at(1)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(1)), Some(Next::Resolve(..))));
     bench.resolved(id, Err(Failure::new(ErrorKind::DnsNxdomain, "none")), at(2));
     let mut results = Vec::new();
     loop {
         match bench.next(at(2)) {
-            Next::Settle(visit) => results.push((visit.link.url.port(), visit.facts.error.map(|failure| failure.kind))),
-            Next::Fetch(job) => results.push((job.link.url.port(), None)),
-            Next::Wait(_) => break,
-            Next::Resolve(..) | Next::Recall(..) => panic!("the name is looked up once"),
+            None => {
+                let visit = bench.take_decided().expect("no rules are evicted");
+                results.push((visit.link.url.port(), visit.facts.error.map(|failure| failure.kind)));
+            }
+            Some(Next::Fetch(job)) => results.push((job.link.url.port(), None)),
+            Some(Next::Wait(_)) => break,
+            Some(Next::Resolve(..) | Next::Done(_)) => panic!("the name is looked up once"),
         }
     }
     assert_eq!(results, [(80, Some(ErrorKind::DnsNxdomain)), (8080, None)]);
@@ -229,10 +243,10 @@ fn refused_names_and_ports_cause_no_dns_lookup() {
         let mut bench = bench(|_| {});
         add_foreign_lane(&mut bench, name, &links);
         for _ in links {
-            let Next::Settle(visit) = bench.next(at(0)) else { panic!("{name} ends at once") };
+            let Some(visit) = settled(&mut bench, at(0)) else { panic!("{name} ends at once") };
             assert_eq!((visit.facts.outcome, visit.facts.error.map(|e| e.kind)), (Outcome::Refused, Some(kind)));
         }
-        assert!(matches!(bench.next(at(0)), Next::Wait(Time::NEVER)));
+        assert!(matches!(bench.next(at(0)), Some(Next::Wait(Time::NEVER))));
     }
 }
 
@@ -242,19 +256,19 @@ fn a_failed_lookup_is_repeated_and_then_given_up() {
     bench.set_backlog(LaneId(0), "h0.example", 0, at(0));
     bench.add_links(LaneId(0), vec![link("http://h0.example/1")], 0, at(0));
     let failure = || Err(Failure::new(ErrorKind::DnsServfail, "no"));
-    assert!(matches!(bench.next(at(0)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(0)), Some(Next::Resolve(..))));
     bench.resolved(LaneId(0), failure(), at(5));
-    let Next::Wait(until) = bench.next(at(5)) else { panic!("it waits") };
+    let Some(Next::Wait(until)) = bench.next(at(5)) else { panic!("it waits") };
     assert_eq!(until, at(1_005));
-    assert!(matches!(bench.next(until), Next::Resolve(..)));
+    assert!(matches!(bench.next(until), Some(Next::Resolve(..))));
     bench.resolved(LaneId(0), failure(), at(2_000));
-    let Next::Settle(visit) = bench.next(at(2_000)) else { panic!("it is given up") };
+    let Some(visit) = settled(&mut bench, at(2_000)) else { panic!("it is given up") };
     assert_eq!((visit.facts.outcome, visit.link.tries), (Outcome::Failed, 2));
     // Later links end at once, and after an hour the name is looked up again.
     bench.add_links(LaneId(0), vec![link("http://h0.example/2")], 0, at(3_000));
-    assert!(matches!(bench.next(at(3_000)), Next::Settle(_)));
+    assert!(settled(&mut bench, at(3_000)).is_some());
     bench.add_links(LaneId(0), vec![link("http://h0.example/3")], 0, at(3_700_000));
-    assert!(matches!(bench.next(at(3_700_000)), Next::Resolve(..)));
+    assert!(matches!(bench.next(at(3_700_000)), Some(Next::Resolve(..))));
     assert_eq!(bench.link_count(), 1);
 }
 
@@ -265,19 +279,20 @@ fn a_host_that_never_responds_is_given_up() {
     let (mut now, mut requested, mut settled) = (at(0), 0, 0);
     loop {
         match bench.next(now) {
-            Next::Fetch(job) => {
+            Some(Next::Fetch(job)) => {
                 requested += 1;
                 let visit = Visit::failed(job, Failure::new(ErrorKind::ConnectTimeout, "silence"), now, now);
                 bench.finish(&visit, now);
                 settled += 1;
             }
-            Next::Settle(visit) => {
+            None => {
+                let visit = bench.take_decided().expect("no rules are evicted");
                 assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::ConnectTimeout));
                 settled += 1;
             }
-            Next::Wait(until) if until.is_never() => break,
-            Next::Wait(until) => now = until,
-            Next::Resolve(..) | Next::Recall(..) => panic!("name and rules are known"),
+            Some(Next::Wait(until)) if until.is_never() => break,
+            Some(Next::Wait(until)) => now = until,
+            Some(Next::Resolve(..) | Next::Done(_)) => panic!("the name is known"),
         }
     }
     // After ten failures the host is given up. The other links end without a request.
@@ -292,19 +307,22 @@ fn a_host_that_is_always_overloaded_is_given_up() {
     let (mut now, mut requested, mut ended) = (at(0), 0, 0);
     loop {
         match bench.next(now) {
-            Next::Fetch(job) => {
+            Some(Next::Fetch(job)) => {
                 requested += 1;
                 end(&mut bench, job, 503, now);
             }
-            Next::Settle(visit) => {
+            None => {
+                let visit = bench.take_decided().expect("no rules are evicted");
                 assert_eq!(visit.facts.error.as_ref().map(|failure| failure.kind), Some(ErrorKind::Unreachable));
                 assert_eq!(visit.link.tries, 0, "it was not requested");
                 ended += 1;
             }
-            Next::Wait(until) if until.is_never() => break,
-            Next::Wait(until) => now = until,
-            Next::Resolve(lane, _) => bench.resolved(lane, Ok((vec![[93, 184, 216, 1].into()], Duration::MAX)), now),
-            Next::Recall(..) => panic!("rules are known"),
+            Some(Next::Wait(until)) if until.is_never() => break,
+            Some(Next::Wait(until)) => now = until,
+            Some(Next::Resolve(lane, _)) => {
+                bench.resolved(lane, Ok((vec![[93, 184, 216, 1].into()], Duration::MAX)), now);
+            }
+            Some(Next::Done(_)) => panic!("the keeper decides when the crawl is over"),
         }
     }
     // After 40 refusals the host is given up. The other links end without a request.
@@ -339,7 +357,7 @@ fn the_rate_limits_pages_but_not_robots_txt() {
         bench.robots_known(lane, &origin, robots_rules(Robots::default(), at(10)), at(10));
     }
     assert_eq!(fetches(&mut bench, at(10)).len(), 1);
-    let Next::Wait(until) = bench.next(at(10)) else { panic!("too fast") };
+    let Some(Next::Wait(until)) = bench.next(at(10)) else { panic!("too fast") };
     assert_eq!(until, at(510));
     assert_eq!(fetches(&mut bench, until).len(), 1);
 }
@@ -357,9 +375,9 @@ fn forbidden_links_are_settled_at_once_although_the_lane_waits() {
     end(&mut bench, job, 200, at(10));
     let rules = Robots::parse(b"User-agent: *\nDisallow: /1", "argiope");
     bench.robots_known(LaneId(0), &origin, robots_rules(rules, at(10)), at(10));
-    let Next::Settle(visit) = bench.next(at(10)) else { panic!("/1 is forbidden") };
+    let Some(visit) = settled(&mut bench, at(10)) else { panic!("/1 is forbidden") };
     assert_eq!((visit.facts.outcome, visit.link.url.path()), (Outcome::Robots, "/1"));
-    let Next::Wait(until) = bench.next(at(10)) else { panic!("/0 has to wait") };
+    let Some(Next::Wait(until)) = bench.next(at(10)) else { panic!("/0 has to wait") };
     // The visit says that its request was sent at 10.
     assert_eq!(until, at(3_600_010));
     assert_eq!(
@@ -380,7 +398,7 @@ fn old_robots_rules_apply_if_the_robots_txt_cannot_be_fetched_again() {
     end(&mut bench, job, 200, at(1));
     let day = Time::ZERO + ROBOTS_LIFE;
     bench.add_links(LaneId(0), vec![link("http://h0.example/later")], 0, day);
-    assert!(matches!(bench.next(day), Next::Resolve(..)));
+    assert!(matches!(bench.next(day), Some(Next::Resolve(..))));
     bench.resolved(LaneId(0), Ok((vec!["93.184.216.1".parse().expect("an IP address")], Duration::from_secs(9))), day);
     let job = fetches(&mut bench, day).remove(0);
     assert!(matches!(job.purpose, Purpose::Robots(_)));
@@ -408,7 +426,7 @@ fn take_back_returns_all_links_not_in_flight() {
         [("/0", 1), ("/2", 0), ("/3", 0), ("/4", 0)]
     );
     assert_eq!(bench.link_count(), 1);
-    assert!(matches!(bench.next(at(30)), Next::Wait(Time::NEVER)));
+    assert!(matches!(bench.next(at(30)), Some(Next::Wait(Time::NEVER))));
     end(&mut bench, jobs.remove(0), 200, at(40));
     assert_eq!((bench.link_count(), bench.in_flight()), (0, 0));
 }
@@ -503,7 +521,7 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     assert_eq!(jobs.len(), 4);
     let (quick, slow): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.lane == LaneId(4));
     assert!(quick.is_empty(), "the first four go first");
-    assert!(matches!(bench.next(at(100)), Next::Wait(again) if again == at(200)));
+    assert!(matches!(bench.next(at(100)), Some(Next::Wait(again)) if again == at(200)));
     let mut slow = slow.into_iter();
     end(&mut bench, slow.next().expect("a job"), 200, at(200));
     let quick = fetches(&mut bench, at(200));
@@ -514,7 +532,7 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     // The quick lane has one slot now, and other lanes hold three.
     let mut quick = fetches(&mut bench, at(300));
     assert_eq!(quick.len(), 1);
-    assert!(matches!(bench.next(at(1_000)), Next::Wait(again) if again == at(1_100)));
+    assert!(matches!(bench.next(at(1_000)), Some(Next::Wait(again)) if again == at(1_100)));
     assert!(!quota.take(LONG), "no response has held its slot for more than a second");
     end(&mut bench, quick.remove(0), 200, at(1_200));
     assert_eq!(fetches(&mut bench, at(1_250)).len(), 1);
@@ -534,9 +552,9 @@ fn slow_responses_are_asked_to_give_way_to_a_new_host() {
     let quota = bench.rules.slow_response_quota.clone();
     let jobs = fetches(&mut bench, at(0));
     assert!(jobs.len() == 4 && jobs.iter().all(|job| job.lane.0 < 4), "the first four go first");
-    assert!(matches!(bench.next(at(4_900)), Next::Wait(again) if again == at(5_000)));
+    assert!(matches!(bench.next(at(4_900)), Some(Next::Wait(again)) if again == at(5_000)));
     assert!(!quota.take(LONG), "no response has held its slot for more than five seconds");
-    assert!(matches!(bench.next(at(5_150)), Next::Wait(_)));
+    assert!(matches!(bench.next(at(5_150)), Some(Next::Wait(_))));
     assert!(!quota.take(Duration::from_millis(4_900)));
     let mut jobs = jobs.into_iter();
     for lane in [4, 5] {
