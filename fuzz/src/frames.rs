@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use argiope_core::Time;
-use argiope_core::http::conn::Limits;
+use argiope_core::base::url::UrlRef;
+use argiope_core::http::conn::request::RequestHead;
+use argiope_core::http::conn::{Head, Limits};
 use argiope_core::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
 use h2::client::Builder;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -73,17 +75,11 @@ struct ReceivedResponse {
 const KEY: u32 = 7;
 
 impl StreamEvents for ReceivedResponse {
-    fn head(&mut self, key: u32, head: &[u8], _now: Time) {
+    fn head(&mut self, key: u32, head: &Head, _now: Time) {
         assert!(key == KEY && !self.has_ended);
-        let text = std::str::from_utf8(&head[9..12]).expect("a status in ASCII");
-        self.status = text.parse().expect("a status");
-        let lines = head.split(|byte| *byte == b'\n').skip(1);
-        self.fields = lines
-            .filter_map(|line| {
-                let colon = line.iter().position(|byte| *byte == b':')?;
-                Some((line[..colon].to_vec(), line[colon + 1..].trim_ascii().to_vec()))
-            })
-            .collect();
+        assert_eq!(head.text().len(), head.size());
+        self.status = head.status;
+        self.fields = head.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         self.fields.sort();
     }
 
@@ -120,7 +116,8 @@ fn read_with_ours(pieces: &mut dyn Iterator<Item = &[u8]>, needed: usize) -> Rec
     let mut conn = H2Conn::new(Arc::new(limits), window, Time::ZERO);
     let mut received = ReceivedResponse { needed, ..ReceivedResponse::default() };
     let is_https = false;
-    conn.open(KEY, H2Request::plain(request_block(is_https, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")));
+    let url = UrlRef::from_normal("http://h/").expect("a normal URL");
+    conn.open(KEY, H2Request::plain(request_block(is_https, &RequestHead::get(url, ""))));
     drop(conn.take_output());
     for piece in pieces {
         conn.feed(piece, Time::ZERO, &mut received);

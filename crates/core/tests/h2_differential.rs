@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use argiope_core::http::conn::{Limits, Step};
+use argiope_core::http::conn::request::RequestHead;
+use argiope_core::http::conn::{Head, Limits, Step};
 use argiope_core::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
-use argiope_core::{ErrorKind, Time};
+use argiope_core::{ErrorKind, Time, Url};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use proptest::prelude::*;
@@ -45,8 +46,8 @@ struct Streams {
 }
 
 impl StreamEvents for Streams {
-    fn head(&mut self, key: u32, head: &[u8], _now: Time) {
-        self.results.entry(key).or_default().head.push_str(&String::from_utf8_lossy(head));
+    fn head(&mut self, key: u32, head: &Head, _now: Time) {
+        self.results.entry(key).or_default().head.push_str(&String::from_utf8_lossy(&head.text()));
     }
 
     fn data(&mut self, key: u32, bytes: &[u8], _now: Time) -> usize {
@@ -131,9 +132,10 @@ fn fetch(pages: &[Page], piece: usize, max_streams: u32, consumes_late: bool) ->
         let mut conn = H2Conn::new(limits, window, NOW);
         let mut streams = Streams { consumes_late, ..Streams::default() };
         for key in 0..count {
-            let request = format!("GET /{key} HTTP/1.1\r\nHost: h.example\r\nUser-Agent: argiope/1\r\n\r\n");
+            let url = Url::parse(&format!("https://h.example/{key}")).expect("a URL");
             let is_https = true;
-            conn.open(key as u32, H2Request::plain(request_block(is_https, request.as_bytes())));
+            let request = RequestHead::get(url.as_ref(), "argiope/1");
+            conn.open(key as u32, H2Request::plain(request_block(is_https, &request)));
         }
         let mut buffer = vec![0; piece];
         while !conn.is_idle() {

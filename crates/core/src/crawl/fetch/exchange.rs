@@ -20,6 +20,7 @@ use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
 use crate::http::conn::request::RequestHead;
 use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, SlowResponseQuota, Step, TlsInfo, UNCHARGED_HEAD, Want};
+use crate::http::h2;
 use crate::page::examine::{self, ExamineLimits, Examiner};
 use crate::page::follow;
 use crate::page::reader::{DeliveredBodies, HeldBody};
@@ -135,9 +136,14 @@ impl Exchange {
         &self.rules
     }
 
-    /// The head of the request, in HTTP/1.1 syntax.
+    /// The head of the request in HTTP/1.1 syntax.
     pub(in crate::crawl) fn request(&self) -> Vec<u8> {
-        request_bytes(&self.job, &self.rules)
+        with_request(&self.job, &self.rules, |request| request.to_bytes())
+    }
+
+    /// The head of the request as a header block of HTTP/2.
+    pub(in crate::crawl) fn request_block(&self) -> Vec<u8> {
+        with_request(&self.job, &self.rules, |request| h2::request_block(self.job.link.url.is_https(), request))
     }
 
     /// Whether the request is HEAD; its response then has no body.
@@ -344,11 +350,12 @@ impl Exchange {
     }
 }
 
-/// The head of the request as sent. It is computed from job and rules, so it does not have to be stored.
-pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
+/// Calls `use_head` with the head of the request as sent. It is computed from job and rules, so it does not have to be
+/// stored.
+pub(super) fn with_request<R>(job: &Job, rules: &Rules, use_head: impl FnOnce(&RequestHead<'_>) -> R) -> R {
     let url = job.link.url.as_ref();
     let request = job.link.request.as_deref();
-    RequestHead {
+    use_head(&RequestHead {
         content_length: request
             .filter(|request| !matches!(request.method, Method::Get | Method::Head) || !request.body.is_empty())
             .map(|request| request.body.len()),
@@ -356,8 +363,7 @@ pub(super) fn request_bytes(job: &Job, rules: &Rules) -> Vec<u8> {
         cookie: job.extras.as_ref().and_then(|extras| extras.cookie.as_ref()).map(CookieHeader::as_bytes),
         proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
         ..public_request(job, rules)
-    }
-    .to_bytes()
+    })
 }
 
 /// Whether the request is HEAD: because the link requires it, or for the first attempt with `head_first`. Later
@@ -472,7 +478,7 @@ impl Receiver for Exchange {
             })
         });
         // The factor covers the field index and the copy for the visit, which are about as long as the head itself.
-        let head_bytes = if head.raw().len() > UNCHARGED_HEAD { head.raw().len() * 2 } else { 0 };
+        let head_bytes = if head.size() > UNCHARGED_HEAD { head.size() * 2 } else { 0 };
         let mut findings_charge = self.rules.budget.hold_for(MemoryPart::Pages);
         findings_charge.resize(head_bytes);
         let head = head.clone();
@@ -489,6 +495,10 @@ impl Receiver for Exchange {
             hook_panic,
         }));
         want
+    }
+
+    fn wants_wire(&self) -> bool {
+        self.wire.is_some()
     }
 
     fn wire(&mut self, raw: &[u8]) {

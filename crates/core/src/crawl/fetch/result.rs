@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::exchange::{
     Exchange, MAX_VALIDATOR, RawCapture, Reader, ReceivedResponse, SitemapRead, UNCHARGED_LINKS, public_request,
-    request_bytes,
+    with_request,
 };
 use super::fields::{is_redirect, locations, text};
 use crate::base::budget::BudgetCharge;
@@ -44,8 +44,9 @@ impl Exchange {
         let Self { job, rules, started, connected, response, wire } = self;
         let wire = wire.map(|capture| {
             let RawCapture { bytes, charge } = *capture;
-            let head = response.as_ref().map_or(0, |response| response.head.raw().len());
-            let request = if rules.keep_wire { request_bytes(&job, &rules) } else { Vec::new() };
+            let head = response.as_ref().map_or(0, |response| response.head.size());
+            let request =
+                if rules.keep_wire { with_request(&job, &rules, |request| request.to_bytes()) } else { Vec::new() };
             Wire { request, response: bytes, head, tls_info: None, charge }
         });
         let public_request = if rules.archive { public_request(&job, &rules).to_bytes() } else { Vec::new() };

@@ -211,7 +211,7 @@ fn headers_of_the_crawl_with_the_same_name_are_all_sent_unless_they_are_replaced
     let (purpose, lane) = (Purpose::Page, LaneId(7));
     let mut job = Job { link, purpose, lane, slot: 3, http: LaneHttp::Serial, unprocessed: 0, addresses, extras: None };
     let own_fields = |job: &Job| -> Vec<String> {
-        let text = String::from_utf8(exchange::request_bytes(job, &rules)).expect("text");
+        let text = String::from_utf8(exchange::with_request(job, &rules, |request| request.to_bytes())).expect("text");
         text.lines().filter(|line| line.to_ascii_lowercase().starts_with("x-")).map(str::to_owned).collect()
     };
     assert_eq!(own_fields(&job), ["X-A: 1", "x-a: 2", "X-B: 3", "x-b: 4"]);

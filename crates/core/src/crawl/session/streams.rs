@@ -1,6 +1,6 @@
 //! HTTP/2 connections: many concurrent jobs, one stream each.
 //!
-//! The data of each stream is passed, as an HTTP/1.1 response, to a [`Conn`] of its own. So limits, codings and
+//! Head and data of each stream are passed to a [`Conn`] of its own. So limits, codings and
 //! timeouts are the same for both versions. A stream pauses if the budget is exhausted or if there is much to
 //! decompress. It then buffers what the server sends, at most its window, and its window is not extended. Other streams
 //! continue.
@@ -14,8 +14,8 @@ use crate::base::outcome::{ErrorKind, Failure};
 use crate::base::time::Time;
 use crate::crawl::fetch::Exchange;
 use crate::crawl::rules::{HttpVersion, Rules};
-use crate::http::conn::{Conn, Limits, Receiver as _, Step, Tls};
-use crate::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault, request_block};
+use crate::http::conn::{Conn, Head, Limits, Receiver as _, Step, Tls};
+use crate::http::h2::{H2Conn, H2Request, StreamEvents, StreamFault};
 
 use super::{BACKPRESSURE_POLL, Completed, ConnKey, KEEP_ALIVE, SlotKey};
 
@@ -133,7 +133,7 @@ impl Streams {
         }
         let is_refused = conn.step() == Step::Done;
         let request = H2Request {
-            block: request_block(exchange.job().link.url.is_https(), &exchange.request()),
+            block: exchange.request_block(),
             body: exchange.request_body().into(),
             is_repeatable: exchange.job().link.is_repeatable(),
         };
@@ -504,17 +504,15 @@ impl StreamTable {
 }
 
 impl StreamEvents for StreamTable {
-    fn head(&mut self, key: u32, head: &[u8], now: Time) {
+    fn head(&mut self, key: u32, head: &Head, now: Time) {
         let Some(stream) = self.get(key) else { return };
         // 421 Misdirected Request: the server does not serve this origin on this connection.
-        if head.starts_with(b"HTTP/1.1 421") && stream.may_fall_back {
+        if head.status == 421 && stream.may_fall_back {
             let failure = Failure::new(ErrorKind::Protocol, "421: not on this connection");
             let wire = 0;
             self.mark_ended(key, wire, Some(StreamFault::Http1(failure)));
         } else {
-            stream.exchange.process(&mut stream.conn, |conn, exchange| {
-                conn.feed_some(head, now, exchange);
-            });
+            stream.exchange.process(&mut stream.conn, |conn, exchange| conn.feed_head(head, now, exchange));
         }
         self.pause_if_needed(key, now);
         self.touched.push(key);

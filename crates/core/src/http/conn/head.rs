@@ -1,7 +1,8 @@
 //! [`Head`]: status line and header fields of a response, as received.
 //!
-//! Invariant: a `Head` holds the exact bytes and an index into them. Fields are not interpreted, and only folded values
-//! are copied. This is the only place that decides which faults are tolerated:
+//! Invariant: a `Head` of HTTP/1.1 holds the exact bytes and an index into them. Fields are not interpreted, and only
+//! folded values are copied. A head of HTTP/2 holds its fields, and is written in HTTP/1.1 syntax only if an output needs
+//! it ([`Head::text`]). This is the only place that decides which faults of HTTP/1.1 are tolerated:
 //!
 //! | fault | treated as |
 //! |---|---|
@@ -19,6 +20,7 @@
 //! | a field without colon, without name | refused |
 //! | NUL; CR that is not followed by LF | refused |
 
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
 use crate::base::outcome::{ErrorKind, Failure};
@@ -43,9 +45,9 @@ pub struct Head {
     pub has_dropped_fields: bool,
     /// A value, or a dropped field, contains control characters.
     pub has_controls: bool,
-    /// The head as received, followed by the unfolded copies of folded values.
+    /// The head as received, followed by the unfolded copies of folded values. In HTTP/2, the names and values.
     bytes: Box<[u8]>,
-    /// The number of received bytes in `bytes`.
+    /// The number of bytes in `bytes` that were received in HTTP/1.1 syntax; zero in HTTP/2.
     received: u32,
     fields: Box<[Field]>,
 }
@@ -57,6 +59,32 @@ struct Field {
     name_len: u32,
     value_start: u32,
     value_len: u32,
+}
+
+/// The fields of a head of HTTP/2, in order. The caller has checked them: a value contains no control character.
+#[derive(Default)]
+pub(crate) struct HeadFields {
+    bytes: Vec<u8>,
+    fields: Vec<Field>,
+}
+
+impl HeadFields {
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let value = value.trim_ascii();
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.fields.push(Field {
+            name_start: start as u32,
+            name_len: name.len() as u32,
+            value_start: (start + name.len()) as u32,
+            value_len: value.len() as u32,
+        });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
 }
 
 /// The result of parsing a head.
@@ -104,9 +132,48 @@ impl Head {
         self.fields.is_empty()
     }
 
-    /// The exact bytes as received, including the empty line at the end.
-    pub fn raw(&self) -> &[u8] {
-        self.slice(0, self.received)
+    /// The head of HTTP/2 with this status and these fields.
+    pub(crate) fn from_fields(status: u16, fields: HeadFields) -> Self {
+        Self {
+            status,
+            version: Version::Http11,
+            has_dropped_fields: false,
+            has_controls: false,
+            bytes: fields.bytes.into(),
+            received: 0,
+            fields: fields.fields.into(),
+        }
+    }
+
+    /// The head in HTTP/1.1 syntax, including the empty line at the end: the exact bytes as received, or written from
+    /// the fields of HTTP/2.
+    pub fn text(&self) -> Cow<'_, [u8]> {
+        if self.received > 0 {
+            return Cow::Borrowed(self.slice(0, self.received));
+        }
+        let mut text = Vec::with_capacity(self.size());
+        text.extend_from_slice(format!("HTTP/1.1 {:03} \r\n", self.status).as_bytes());
+        for (name, value) in self.iter() {
+            [name, b": ", value, b"\r\n"].into_iter().for_each(|part| text.extend_from_slice(part));
+        }
+        text.extend_from_slice(b"\r\n");
+        Cow::Owned(text)
+    }
+
+    /// The length of [`Head::text`].
+    pub fn size(&self) -> usize {
+        match self.received {
+            0 => "HTTP/1.1 200 \r\n\r\n".len() + self.bytes.len() + self.fields.len() * ": \r\n".len(),
+            received => received as usize,
+        }
+    }
+
+    /// Checks the number of fields, in HTTP/2.
+    pub(super) fn check_count(&self, limits: &Limits) -> Result<(), Failure> {
+        if self.counted_fields() <= limits.max_headers {
+            return Ok(());
+        }
+        Err(explain(httparse::Error::TooManyHeaders, limits))
     }
 
     /// The number of fields that count towards `max_headers`. Set-Cookie does not count: ordinary hosts send many,

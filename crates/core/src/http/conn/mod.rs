@@ -66,6 +66,7 @@ use crate::base::time::Time;
 pub use coding::CodingDefects;
 #[cfg(test)]
 pub(crate) use coding::ZSTD_WINDOW_LOG;
+pub(crate) use head::HeadFields;
 pub use head::{Head, Headers, Version};
 pub use limits::Limits;
 pub(crate) use limits::UNCHARGED_HEAD;
@@ -99,6 +100,11 @@ pub trait Receiver {
 
     /// Called with the head of the final response. Returns whether the body is wanted.
     fn head(&mut self, head: &Head, now: Time) -> Want;
+
+    /// Whether [`Receiver::wire`] uses the bytes. If not, a head of HTTP/2 is not written in HTTP/1.1 syntax.
+    fn wants_wire(&self) -> bool {
+        true
+    }
 
     /// Bytes of the response exactly as received, after TLS: head, framing and body. Excludes interim (1xx) heads and
     /// anything after the response.
@@ -524,6 +530,17 @@ impl Conn {
                     Ok(_) => {}
                 }
                 bytes.len()
+            }
+        }
+    }
+
+    /// Processes a head of HTTP/2. The data of its stream is fed as the body.
+    pub(crate) fn feed_head(&mut self, head: &Head, now: Time, receiver: &mut dyn Receiver) {
+        if self.phase == Phase::Head {
+            self.first_byte = self.first_byte.min(now);
+            match head.check_count(&self.limits) {
+                Ok(()) => self.on_head(head, now, receiver),
+                Err(failure) => self.stop(Some(failure), None),
             }
         }
     }

@@ -35,21 +35,58 @@ pub struct RequestHead<'a> {
     pub head_only: bool,
 }
 
-impl RequestHead<'_> {
+impl<'a> RequestHead<'a> {
+    /// A GET without further fields.
+    pub fn get(url: UrlRef<'a>, user_agent: &'a str) -> Self {
+        Self {
+            method: Method::Get,
+            content_length: None,
+            url,
+            user_agent,
+            accept: "",
+            extra: &[],
+            etag: None,
+            last_modified: None,
+            cookie: None,
+            proxy: None,
+            head_only: false,
+        }
+    }
+
     /// The head of an HTTP/1.1 request. It has no `Referer`. Keep-alive is the default of HTTP/1.1, so it is not
     /// requested.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let target = self.url.target();
+        let target = if self.proxy.is_some() { self.url.as_str() } else { self.target() };
         let mut bytes = Vec::with_capacity(256 + target.len());
-        bytes.extend_from_slice(if self.head_only { b"HEAD" } else { self.method.as_str().as_bytes() });
-        bytes.push(b' ');
-        bytes.extend_from_slice(match self.proxy {
-            Some(_) => self.url.as_str().as_bytes(),
-            None if target.is_empty() => b"/",
-            None => target.as_bytes(),
-        });
-        bytes.extend_from_slice(b" HTTP/1.1\r\n");
+        for part in [self.method(), " ", target, " HTTP/1.1\r\n"] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
         push_field(&mut bytes, "Host", self.url.authority().as_bytes());
+        self.for_each_field(|name, value| push_field(&mut bytes, name, value));
+        bytes.extend_from_slice(b"\r\n");
+        bytes
+    }
+
+    /// The method that is sent.
+    pub fn method(&self) -> &'static str {
+        if self.head_only { "HEAD" } else { self.method.as_str() }
+    }
+
+    /// The target that the host receives.
+    pub fn target(&self) -> &str {
+        match self.url.target() {
+            "" => "/",
+            target => target,
+        }
+    }
+
+    /// Passes on all fields but `Host`, in order. Fields whose name or value is invalid are left out.
+    pub fn for_each_field(&self, mut field: impl FnMut(&str, &[u8])) {
+        let mut field = |name: &str, value: &[u8]| {
+            if is_name(name) && is_value(value) {
+                field(name, value);
+            }
+        };
         let login = self.proxy.and_then(Proxy::authorization);
         let default_fields = [
             ("Proxy-Authorization", login.as_deref().map(str::as_bytes)),
@@ -63,19 +100,15 @@ impl RequestHead<'_> {
         for (name, value) in default_fields {
             let is_replaced = self.extra.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
             if let (Some(value), false) = (value.filter(|value| !value.is_empty()), is_replaced) {
-                push_field(&mut bytes, name, value);
+                field(name, value);
             }
         }
-        for (name, value) in self.extra {
-            if !is_fixed(name) {
-                push_field(&mut bytes, name, value.as_bytes());
-            }
+        for (name, value) in self.extra.iter().filter(|(name, _)| !is_fixed(name)) {
+            field(name, value.as_bytes());
         }
         if let Some(length) = self.content_length {
-            push_field(&mut bytes, "Content-Length", length.to_string().as_bytes());
+            field("Content-Length", length.to_string().as_bytes());
         }
-        bytes.extend_from_slice(b"\r\n");
-        bytes
     }
 }
 
@@ -87,12 +120,9 @@ pub fn is_fixed(name: &str) -> bool {
     FIXED.iter().any(|fixed| name.eq_ignore_ascii_case(fixed))
 }
 
-/// Appends a field, unless its name or value is invalid.
 fn push_field(bytes: &mut Vec<u8>, name: &str, value: &[u8]) {
-    if is_name(name) && is_value(value) {
-        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-            bytes.extend_from_slice(part);
-        }
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        bytes.extend_from_slice(part);
     }
 }
 
@@ -113,19 +143,7 @@ mod tests {
     /// The request for a fixed URL, after `change`, as text.
     fn text(change: impl FnOnce(&mut RequestHead<'static>)) -> String {
         let url = UrlRef::from_normal("http://example.org:8080/a/b?c=d").unwrap();
-        let mut request = RequestHead {
-            method: Method::Get,
-            content_length: None,
-            url,
-            user_agent: "argiope/1",
-            accept: "*/*",
-            extra: &[],
-            etag: None,
-            last_modified: None,
-            cookie: None,
-            proxy: None,
-            head_only: false,
-        };
+        let mut request = RequestHead { accept: "*/*", ..RequestHead::get(url, "argiope/1") };
         change(&mut request);
         String::from_utf8(request.to_bytes()).unwrap()
     }

@@ -141,8 +141,8 @@ impl Conn {
     }
 
     /// Handles a complete head, and decides how the body is read.
-    fn on_head(&mut self, head: &Head, now: Time, receiver: &mut dyn Receiver) {
-        self.bytes_wire += head.raw().len() as u64;
+    pub(super) fn on_head(&mut self, head: &Head, now: Time, receiver: &mut dyn Receiver) {
+        self.bytes_wire += head.size() as u64;
         if head.status < 200 {
             if head.status == 101 {
                 let message = "101: the server switches to another protocol without a request";
@@ -155,7 +155,9 @@ impl Conn {
             }
             return;
         }
-        receiver.wire(head.raw());
+        if receiver.wants_wire() {
+            receiver.wire(&head.text());
+        }
         let plan = match BodyPlan::of(head, self.is_head_request) {
             Ok(plan) => plan,
             Err(failure) => return self.stop(Some(failure), None),

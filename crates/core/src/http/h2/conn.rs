@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::base::budget::BudgetCharge;
 use crate::base::outcome::{ErrorKind, Failure};
 use crate::base::time::Time;
-use crate::http::conn::{Limits, Step};
+use crate::http::conn::{Head, Limits, Step};
 
 use super::flow::{ConnWindow, FloodGuard, StreamWindow};
 use super::frame::{self, DEFAULT_WINDOW, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
@@ -43,8 +43,8 @@ const STREAMS_BEFORE_SETTINGS: u32 = 1;
 
 /// Receives the events of a connection's streams. A stream is identified by the key it was opened with.
 pub trait StreamEvents {
-    /// A head in HTTP/1.1 syntax: interim ones (1xx), then the final one.
-    fn head(&mut self, key: u32, head: &[u8], now: Time);
+    /// A head: interim ones (1xx), then the final one.
+    fn head(&mut self, key: u32, head: &Head, now: Time);
 
     /// Bytes of the body. Returns how many of them were consumed. The receiver keeps the others and reports them to
     /// [`H2Conn::consumed`] later; until then the window stays smaller by that many bytes.

@@ -1,14 +1,14 @@
 //! HTTP/2 (RFC 9113), the client's side, without a socket.
 //!
 //! [`H2Conn`] is one connection. It accepts requests, returns the bytes to be written, processes the bytes that were
-//! read, and passes the events of each stream to a [`StreamEvents`]. Heads are translated to HTTP/1.1 syntax, so that
+//! read, and passes the events of each stream to a [`StreamEvents`]. A head is the same type as in HTTP/1.1, so that
 //! all later processing (limits, codings, archives) is the same for both versions.
 //!
 //! | file | content |
 //! |---|---|
 //! | `frame` | frame headers, error codes, frames that a client sends |
 //! | `hpack` | header compression (RFC 7541) without a dynamic table |
-//! | `translate` | heads from and to HTTP/1.1 syntax, and what makes a head malformed |
+//! | `heads` | header blocks of requests, heads of responses, and what makes a head malformed |
 //! | `flow` | receive windows, and the limit on frames without content |
 //! | `conn` | the connection: settings, streams, shutdown |
 //! | `reader`, `read` | the incremental frame reader of the connection: its state, and what frames do |
@@ -24,13 +24,13 @@
 mod conn;
 mod flow;
 pub mod frame;
+mod heads;
 pub mod hpack;
 mod read;
 mod reader;
-mod translate;
 
 pub use conn::{H2Conn, H2Request, StreamEvents, StreamFault};
-pub use translate::request_block;
+pub use heads::request_block;
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,8 @@ use crate::http::conn::UNCHARGED_HEAD;
 
 use super::conn::{ConnFault, H2Conn, MAX_OUT, StreamEvents, StreamFault, WAITING};
 use super::frame::{self, FrameHeader, HEADER, LOWER_31_BITS, MAX_PAYLOAD, MAX_WINDOW, code, flag, kind, setting};
+use super::heads::{self, HeadFault, ResponseHead};
 use super::reader::{Block, Frame};
-use super::translate::{self, HeadFault};
 
 /// The frames of a stream may take twice as many bytes as its body, and this many more for heads and padding.
 const MAX_OVERHEAD: u64 = 1 << 20;
@@ -416,15 +416,15 @@ impl H2Conn {
         }
         let is_too_long = block.skipped > 0 || bytes.len() > limit;
         let parsed = if is_too_long {
-            Err(HeadFault::Stream(translate::too_large()))
+            Err(HeadFault::Stream(heads::too_large()))
         } else if stream.has_head {
-            match translate::trailers(bytes, limit) {
+            match heads::trailers(bytes, limit) {
                 Ok(()) if !block.ends_stream => Err(malformed("a second head that does not end the stream")),
                 result => result.map(|()| None),
             }
         } else {
-            match translate::response(bytes, limit) {
-                Ok(head) if head.status < 200 && block.ends_stream => {
+            match heads::response(bytes, limit) {
+                Ok(ResponseHead { head, .. }) if head.status < 200 && block.ends_stream => {
                     Err(malformed("an interim head that ends the stream"))
                 }
                 result => result.map(Some),
@@ -432,11 +432,11 @@ impl H2Conn {
         };
         match parsed {
             Ok(head) => {
-                if let Some(head) = head {
+                if let Some(ResponseHead { head, content_length }) = head {
                     stream.has_head = head.status >= 200;
-                    stream.set_body_left(head.content_length);
+                    stream.set_body_left(content_length);
                     if let Some(key) = stream.key {
-                        events.head(key, &head.text, now);
+                        events.head(key, &head, now);
                     }
                 }
                 if block.ends_stream {

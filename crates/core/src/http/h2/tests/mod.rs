@@ -7,10 +7,10 @@ mod uploads;
 use std::sync::Arc;
 
 use super::frame::{self, FrameHeader, HEADER, code, flag, kind, setting};
-use super::{H2Conn, H2Request, StreamEvents, StreamFault, hpack, request_block};
+use super::{H2Conn, H2Request, StreamEvents, StreamFault, hpack};
 use crate::base::outcome::ErrorKind;
 use crate::base::time::Time;
-use crate::http::conn::{Limits, Step};
+use crate::http::conn::{Head, Limits, Step};
 
 /// An event of a stream, with the stream's key. Consecutive data of one stream is joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +32,8 @@ struct Events {
 }
 
 impl StreamEvents for Events {
-    fn head(&mut self, key: u32, head: &[u8], _now: Time) {
-        self.all.push(Event::Head(key, String::from_utf8(head.to_vec()).unwrap()));
+    fn head(&mut self, key: u32, head: &Head, _now: Time) {
+        self.all.push(Event::Head(key, String::from_utf8(head.text().into_owned()).unwrap()));
     }
 
     fn data(&mut self, key: u32, bytes: &[u8], _now: Time) -> usize {
@@ -71,7 +71,7 @@ fn conn() -> H2Conn {
 }
 
 fn request() -> H2Request {
-    H2Request::plain(request_block(true, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
+    H2Request::plain(block(&[(":method", "GET"), (":scheme", "https"), (":authority", "h"), (":path", "/")]))
 }
 
 /// Frames that a server sends.

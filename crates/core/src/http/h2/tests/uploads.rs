@@ -4,7 +4,13 @@ use super::*;
 
 /// A POST request with a body of this length.
 fn form(length: usize, is_repeatable: bool) -> H2Request {
-    let block = request_block(true, b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
+    let block = block(&[
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "h"),
+        (":path", "/"),
+        ("content-length", "9"),
+    ]);
     H2Request { block, body: (0..length).map(|at| at as u8).collect(), is_repeatable }
 }
 

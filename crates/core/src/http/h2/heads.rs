@@ -1,9 +1,11 @@
-//! Translation of heads between HTTP/2 fields and HTTP/1.1 syntax.
+//! Header blocks of requests, and heads of responses from header blocks.
 //!
-//! Invariant: a translated response head contains no byte that ends a line in HTTP/1.1 syntax, and no framing field
-//! except `content-length`.
+//! Invariant: the head of a response contains no byte that ends a line in HTTP/1.1 syntax, and no framing field except
+//! `content-length`.
 
 use crate::base::outcome::{ErrorKind, Failure};
+use crate::http::conn::request::RequestHead;
+use crate::http::conn::{Head, HeadFields};
 
 use super::hpack::{self, HpackError};
 
@@ -11,39 +13,29 @@ use super::hpack::{self, HpackError};
 const CONNECTION_FIELDS: [&[u8]; 5] =
     [b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"];
 
-/// The header block of a request that is given in HTTP/1.1 syntax.
-pub fn request_block(is_https: bool, request: &[u8]) -> Vec<u8> {
-    let mut lines = request.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let mut request_line = lines.next().unwrap_or_default().split(|byte| *byte == b' ');
-    let (method, target) = (request_line.next().unwrap_or(b"GET"), request_line.next().unwrap_or(b"/"));
-    let fields = lines.filter_map(|line| {
-        let (name, value) = line.split_at(memchr::memchr(b':', line)?);
-        Some((name, value.get(1..).unwrap_or_default().trim_ascii()))
-    });
-    let is_host = |name: &[u8]| name.eq_ignore_ascii_case(b"host");
-    let host = fields.clone().find(|(name, _)| is_host(name)).map_or(&b""[..], |(_, value)| value);
-    let mut block = Vec::with_capacity(request.len());
-    hpack::encode(&mut block, b":method", method);
+/// The header block of a request.
+pub fn request_block(is_https: bool, request: &RequestHead<'_>) -> Vec<u8> {
+    let mut block = Vec::with_capacity(256);
+    hpack::encode(&mut block, b":method", request.method().as_bytes());
     hpack::encode(&mut block, b":scheme", if is_https { b"https" } else { b"http" });
-    hpack::encode(&mut block, b":authority", host);
-    hpack::encode(&mut block, b":path", target);
+    hpack::encode(&mut block, b":authority", request.url.authority().as_bytes());
+    hpack::encode(&mut block, b":path", request.target().as_bytes());
     let mut lower_name = Vec::new();
-    for (name, value) in fields.filter(|(name, _)| !is_host(name)) {
+    request.for_each_field(|name, value| {
         lower_name.clear();
-        lower_name.extend(name.iter().map(u8::to_ascii_lowercase));
+        lower_name.extend(name.bytes().map(|byte| byte.to_ascii_lowercase()));
         if !CONNECTION_FIELDS.contains(&lower_name.as_slice()) {
-            hpack::encode(&mut block, &lower_name, value);
+            hpack::encode(&mut block, &lower_name, value.trim_ascii());
         }
-    }
+    });
     block
 }
 
 /// The head of a response.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct ResponseHead {
-    pub(super) status: u16,
-    /// In HTTP/1.1 syntax, with the empty line at its end.
-    pub(super) text: Vec<u8>,
+    pub(super) head: Head,
+    /// How many bytes of data follow, if the head says so.
     pub(super) content_length: Option<u64>,
 }
 
@@ -76,18 +68,15 @@ fn malformed(why: &'static str) -> HeadFault {
 /// Decodes the head of a response. `limit` is that of [`hpack::decode`].
 pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadFault> {
     let mut status = None;
-    let mut text = Vec::with_capacity(block.len() * 2 + 64);
-    // The status is filled in at the end.
-    text.extend_from_slice(b"HTTP/1.1 000 \r\n");
+    let mut fields = HeadFields::default();
     let (mut content_length, mut fault) = (None, None);
-    let mut has_fields = false;
     hpack::decode(block, limit, |name, value| {
         if fault.is_some() {
             return;
         }
         if name.first() == Some(&b':') {
-            match (name, status, has_fields) {
-                (b":status", None, false) => match status_code(value) {
+            match (name, status, fields.is_empty()) {
+                (b":status", None, true) => match status_code(value) {
                     Some(code) => status = Some(code),
                     None => fault = Some("a :status that is not three digits"),
                 },
@@ -96,15 +85,12 @@ pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadF
             }
             return;
         }
-        has_fields = true;
         fault = field_fault(name, value);
         if fault.is_none() {
             if name == b"content-length" {
                 content_length = parse_digits(value);
             }
-            for part in [name, b": ", value, b"\r\n"] {
-                text.extend_from_slice(part);
-            }
+            fields.push(name, value);
         }
     })?;
     if let Some(why) = fault {
@@ -114,13 +100,10 @@ pub(super) fn response(block: &[u8], limit: usize) -> Result<ResponseHead, HeadF
     if status == 101 {
         return Err(malformed("101 does not exist in HTTP/2"));
     }
-    text.extend_from_slice(b"\r\n");
-    if let Some(status_digits) = text.get_mut(9..12) {
-        status_digits.copy_from_slice(format!("{status:03}").as_bytes());
-    }
     // A response without a body may have a content-length too. It then does not say how many bytes follow.
     let has_body = status >= 200 && status != 204 && status != 304;
-    Ok(ResponseHead { status, text, content_length: content_length.filter(|_| has_body) })
+    let head = Head::from_fields(status, fields);
+    Ok(ResponseHead { head, content_length: content_length.filter(|_| has_body) })
 }
 
 /// Checks trailers. Their fields are not used.
@@ -167,6 +150,7 @@ fn field_fault(name: &[u8], value: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::url::UrlRef;
 
     fn block(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut block = Vec::new();
@@ -178,9 +162,11 @@ mod tests {
 
     #[test]
     fn a_request_is_encoded_as_these_fields() {
-        let request = b"GET /a?b HTTP/1.1\r\nHost: h.example:81\r\nUser-Agent: argiope/1\r\nConnection: close\r\nX-A:  1 \r\n\r\n";
+        let url = UrlRef::from_normal("https://h.example:81/a?b").unwrap();
+        let extra = [("Keep-Alive", "1"), ("X-A", " 1 "), ("X-B", "1\r\nX-C: 2")];
+        let request = RequestHead { extra: &extra, ..RequestHead::get(url, "argiope/1") };
         let mut fields = Vec::new();
-        hpack::decode(&request_block(true, request), 1 << 16, |name, value| {
+        hpack::decode(&request_block(true, &request), 1 << 16, |name, value| {
             fields.push((String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned()));
         })
         .unwrap();
@@ -190,16 +176,18 @@ mod tests {
             (":authority", "h.example:81"),
             (":path", "/a?b"),
             ("user-agent", "argiope/1"),
+            ("accept-encoding", "gzip, deflate, br, zstd"),
             ("x-a", "1"),
         ];
         assert_eq!(fields, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 
     #[test]
-    fn a_response_head_is_written_in_http1_syntax() {
+    fn a_response_head_can_be_written_in_http1_syntax() {
         let head = response(&block(&[(":status", "404"), ("content-length", "12"), ("x", "a b")]), 1 << 16).unwrap();
-        assert_eq!(head.text, b"HTTP/1.1 404 \r\ncontent-length: 12\r\nx: a b\r\n\r\n");
-        assert_eq!((head.status, head.content_length), (404, Some(12)));
+        let text = b"HTTP/1.1 404 \r\ncontent-length: 12\r\nx: a b\r\n\r\n";
+        assert_eq!((&*head.head.text(), head.head.size()), (&text[..], text.len()));
+        assert_eq!((head.head.status, head.head.get("X"), head.content_length), (404, Some(&b"a b"[..]), Some(12)));
         let head = response(&block(&[(":status", "304"), ("content-length", "12")]), 1 << 16).unwrap();
         assert_eq!(head.content_length, None, "the length in a 304 is that of the page, which does not follow");
     }
