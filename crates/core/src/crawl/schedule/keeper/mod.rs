@@ -442,7 +442,8 @@ impl<F: Frontier + History> Keeper<F> {
                     if let Some(end) = self.end_reason() {
                         return self.end(end);
                     }
-                    let until = until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due).min(self.deadline);
+                    let until =
+                        until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due).min(self.deadline);
                     // Excluded links are removed from the queues in portions: continue soon.
                     let is_refill_due = !only_suspects && self.bench.awaits_refill();
                     return Ok(Next::Wait(if is_refill_due { (now + RESUME_AFTER).min(self.deadline) } else { until }));

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Workbench;
-use super::lane_queues::{Ready, Wait};
 use super::selection::Selection;
+use super::wait::{Ready, Wait};
 use crate::base::job::{Job, JobExtras, LaneId, Purpose};
 use crate::base::link::Link;
 use crate::base::time::Time;

@@ -2,50 +2,12 @@
 //!
 //! Invariant: a lane is in at most one queue, and its [`Wait`] says which. [`LaneQueues::move_to`] changes both.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 
 use super::lane_table::LaneTable;
+use super::wait::{Ready, Wait};
 use crate::base::job::LaneId;
 use crate::base::time::Time;
-
-/// A lane that may start now. The order is:
-///
-/// 1. the lane whose evicted robots rules were just loaded again;
-/// 2. hosts whose robots.txt was just fetched, while the connection is open;
-/// 3. new hosts, because their first page shows how much work there is;
-/// 4. the other lanes with robots rules in memory, those with the longest remaining time first, because they determine
-///    when the crawl ends;
-/// 5. lanes whose robots rules were evicted.
-///
-/// If links have priorities, the lanes of 2 to 4 are ordered by the rank of their next link.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ready {
-    /// The largest is served first.
-    pub weight: u64,
-    /// With equal weights, the lane that was queued first is served first.
-    pub seq: Reverse<u64>,
-    pub lane: LaneId,
-}
-
-/// What a lane waits for. The head of the workbench shows which follows which.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    /// An event: a response, a DNS answer, a robots.txt, more links. The lane is in no queue.
-    Event,
-    /// This time.
-    Until(Time),
-    /// Its turn: it may start now.
-    Turn(Ready),
-    /// The time at which `--rate` allows a page.
-    Rate(Ready),
-    /// A free slot of an address: see [`super::address_slots`].
-    Address,
-    /// More free slots, because its requests hold slots for long.
-    FreeSlots,
-    /// A free slot that is not reserved for quick lanes.
-    UnreservedSlot(Ready),
-}
 
 /// The queues of the workbench, except those of addresses. Where the order matters, the last lane is served first.
 #[derive(Default)]
@@ -161,6 +123,8 @@ impl LaneQueues {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 
 use super::lane_counts::{CountedLane, LaneCounts};
-use super::lane_queues::Wait;
+use super::wait::Wait;
 use crate::base::job::LaneId;
 use crate::crawl::schedule::lane::Lane;
 

@@ -4,7 +4,7 @@
 //! is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases it. A
 //! worker without a job cannot send a request, so requests cannot exceed the limits.
 //!
-//! A lane waits for one thing at a time ([`Wait`](lane_queues::Wait)):
+//! A lane waits for one thing at a time ([`Wait`](wait::Wait)):
 //!
 //! ```text
 //!            changed, not due                time has come
@@ -66,6 +66,7 @@ mod slots;
 mod steering;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;

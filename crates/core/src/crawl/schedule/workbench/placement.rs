@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::Workbench;
-use super::lane_queues::{Ready, Wait};
+use super::wait::{Ready, Wait};
 use crate::base::job::LaneId;
 use crate::base::link::Link;
 use crate::base::time::Time;

@@ -15,8 +15,8 @@ use hashbrown::HashSet;
 
 use super::Workbench;
 use super::carried::CarriedStates;
-use super::lane_queues::Wait;
 use super::lane_table::{Entry, LaneTable};
+use super::wait::Wait;
 use crate::base::job::LaneId;
 use crate::base::link::Link;
 use crate::base::time::Time;

@@ -13,8 +13,9 @@
 use std::time::Duration;
 
 use super::lane_counts::LaneCounts;
-use super::lane_queues::{LaneQueues, Wait};
+use super::lane_queues::LaneQueues;
 use super::lane_table::{Entry, LaneTable};
+use super::wait::Wait;
 use crate::base::time::Time;
 use crate::crawl::rules::{RobotsPolicy, Rules};
 use crate::http::conn::{SILENT_AFTER, SlowResponseQuota};
