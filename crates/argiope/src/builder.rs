@@ -481,6 +481,7 @@ impl CrawlBuilder {
     fn open(self) -> Result<Crawl, Error> {
         let fetchers = self.fetchers()?;
         let (config, rules) = self.prepare().map_err(in_library_words)?;
+        let fetchers = with_browser(fetchers, &rules)?;
         Crawl::open(&config, rules, fetchers)
     }
 
@@ -531,8 +532,14 @@ impl CrawlBuilder {
         }
         let fetchers = self.fetchers()?;
         let (_, rules) = self.prepare().map_err(in_library_words)?;
+        let fetchers = with_browser(fetchers, &rules)?;
         sink::run(Crawl::open_on(rules, fetchers, store)?, sink)
     }
+}
+
+/// Adds a browser to the fetchers, if pages are rendered.
+fn with_browser(fetchers: Fetchers, rules: &Rules) -> Result<Fetchers, Error> {
+    fetchers.with_browser(rules).map_err(|why| Error::input(why.to_string()))
 }
 
 /// The roots of the settings, and the roots that are requests. `None` if there are no requests.

@@ -2,9 +2,9 @@
 //!
 //! This crate does no I/O. It has no sockets, clocks, files or threads: time and bytes are arguments.
 //!
-//! It has four layers. Each uses only those before it: [`base`] (URLs, links, jobs, outcomes, time, memory), [`http`]
-//! (a request in; head, body and end out), [`page`] (bytes in, findings out) and [`crawl`] (what to request, and what
-//! comes of it).
+//! It has five layers. Each uses only those before it: [`base`] (URLs, links, jobs, outcomes, time, memory), [`http`]
+//! (a request in; head, body and end out), [`page`] (bytes in, findings out), [`render`] (a browser without a network and
+//! without a clock) and [`crawl`] (what to request, and what comes of it).
 
 pub mod base;
 pub mod crawl;
@@ -12,6 +12,7 @@ pub mod http;
 #[cfg(test)]
 mod limits_doc;
 pub mod page;
+pub mod render;
 
 pub use base::job::LaneId;
 pub use base::link::{Link, LinkKind, LinkRef};

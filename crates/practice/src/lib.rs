@@ -7,6 +7,7 @@
 //! - [`GraphPlan`] and [`Graph`]: generated webs of any size that are never stored, with an oracle for the expected records;
 //! - [`PracticeWeb`] and [`RunningWeb`]: the server, over HTTP and HTTPS with its own [`TestAuthority`], and its request log;
 //! - [`demo`]: the small web of `argiope demo`;
+//! - [`app`]: a single-page application, and pages with hostile scripts;
 //! - [`shop`]: a web shop, for tests of extraction; [`members`]: a site with a login; [`audit_sites`]: a site with faults;
 //! - [`PracticeProxy`]: an HTTP or SOCKS 5 proxy;
 //! - [`hostile`]: a catalogue of hostile server behaviour, case by case;
@@ -35,6 +36,7 @@
 //! Reading order: `response` (description of a response), `script` (the same as steps), `connection` (sends the steps),
 //! `server` (the event loop), `graph`.
 
+pub mod app;
 mod audit_site;
 mod certificate;
 mod child;

@@ -4,10 +4,11 @@
 
 use std::io;
 
+use argiope_browser::{BrowserError, BrowserFetcher, BrowserProgram};
 use argiope_core::base::job::Job;
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::fetcher::{Fetcher, FetcherContext, StopMode, VisitSender};
-use argiope_core::crawl::rules::EngineName;
+use argiope_core::crawl::rules::{EngineName, Rules};
 use argiope_core::crawl::transport::{Transport, VirtualFetcher};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::address::DnsResult;
@@ -42,6 +43,16 @@ impl Fetchers {
     /// The wall-clock time at which virtual time begins; `None` if the machine's time counts.
     pub fn virtual_start(&self) -> Option<WallClock> {
         self.virtual_start
+    }
+
+    /// Adds a browser before the others, if the rules say that pages are rendered.
+    ///
+    /// # Errors
+    ///
+    /// There is no browser, or it cannot be started safely.
+    pub fn with_browser(self, rules: &Rules) -> Result<Self, BrowserError> {
+        let Some(render) = &rules.render else { return Ok(self) };
+        Ok(self.preceded_by(Box::new(BrowserFetcher::new(BrowserProgram::find(render)?))))
     }
 
     /// Adds a fetcher before the others.
@@ -82,6 +93,11 @@ impl Fetchers {
             visit = fetcher.resume(visit, now).err()?;
         }
         Some(visit)
+    }
+
+    /// Passes the response of a part of a page to the fetcher that asked for it.
+    pub(crate) fn take_part(&mut self, visit: &mut Visit, now: Time) {
+        self.list.iter_mut().for_each(|fetcher| fetcher.take_part(visit, now));
     }
 
     pub(crate) fn flush(&mut self) {

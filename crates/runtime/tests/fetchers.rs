@@ -71,7 +71,7 @@ impl Fetcher for SlowRenderer {
         if visit.findings.content_type.as_deref() != Some("text/html") || visit.body.is_none() {
             return Err(visit);
         }
-        let FetcherContext { rules, mut visits } = self.crawl.clone().expect("it was started");
+        let FetcherContext { rules, mut visits, .. } = self.crawl.clone().expect("it was started");
         self.threads.push(std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
             let mut visit = visit;

@@ -52,6 +52,8 @@ pub(super) fn needs_earlier_round(settings: &CommandSettings) -> bool {
 pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let rules = settings.rules(ProgramSettings::default())?;
     let CommandSettings { crawl: config, io, .. } = settings;
+    // Before anything is created: a missing browser is an error of usage.
+    Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?;
     let directory = directory::directory_path(config, &rules);
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     if config.fresh && config.recrawl {
@@ -274,10 +276,14 @@ pub(super) fn crawl<F: Store + Send + 'static>(
             stop.send(KeeperMessage::EndNow);
         });
     let reporter = Arc::new(Mutex::new(Some(reporter)));
+    let fetchers = match Fetchers::engine(config.engine).with_browser(&rules) {
+        Ok(fetchers) => fetchers,
+        Err(why) => return Ok(fail(messages, &why.to_string())),
+    };
     let started = KeeperHandle::start(CrawlSetup {
         frontier,
         rules,
-        fetchers: Fetchers::engine(config.engine),
+        fetchers,
         clock,
         consumer: SharedReporter(Arc::clone(&reporter)),
         target,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use argiope_check::advice_words;
 use argiope_core::Failure;
-use argiope_core::crawl::rules::{Config, ProgramSettings, RobotsPolicy, ScopeKind};
+use argiope_core::crawl::rules::{Config, ProgramSettings, RenderMode, RobotsPolicy, ScopeKind};
 use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
@@ -65,14 +65,17 @@ pub struct Times {
 /// Fetches one URL as a crawl would, and prints its exchanges, with bodies if `shows_body`.
 pub fn run(mut config: Config, shows_body: bool) -> Result<ExitCode, UsageError> {
     // Only this URL is requested: no robots.txt, no sitemap, no links, no retry. If it has no scheme, https is tried,
-    // then http.
+    // then http. A page that is rendered makes requests of its own choice, so robots.txt is obeyed then.
     config.scope = ScopeKind::Page;
-    config.robots = RobotsPolicy::Ignore;
+    if config.render == RenderMode::Never {
+        config.robots = RobotsPolicy::Ignore;
+    }
     config.max_tries = 1;
     config.no_sitemap = true;
     let delivered_bodies = if shows_body { DeliveredBodies::All } else { DeliveredBodies::None };
     let program = ProgramSettings { keep_wire: true, delivered_bodies, ..ProgramSettings::default() };
     let rules = argiope_runtime::rules(&config, program)?;
+    let fetchers = Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?;
     if config.insecure {
         warn_insecure();
     }
@@ -80,7 +83,7 @@ pub fn run(mut config: Config, shows_body: bool) -> Result<ExitCode, UsageError>
     let started = KeeperHandle::start(CrawlSetup {
         frontier: MemoryFrontier::new(rules.fingerprint_key),
         rules: Arc::new(rules),
-        fetchers: Fetchers::engine(config.engine),
+        fetchers,
         clock: Clock::start(),
         consumer: CollectVisits(Arc::clone(&visits)),
         target: OutputTarget::default(),

@@ -436,14 +436,18 @@ fn append_outcomes(text: &mut String, report: &CrawlReport) {
         ("truncated", report.truncated),
         ("duplicates", report.duplicates.total),
         ("errors with status 200", report.soft_404s),
-        ("empty without scripts", report.needs_scripts),
+        (NEEDS_SCRIPTS, report.needs_scripts),
         ("retries", report.retries),
     ] {
         if number > 0 {
-            let _ = writeln!(text, "  {name:<24}{:>12}", wording::count(number));
+            let advice = if name == NEEDS_SCRIPTS { "   --render auto runs their scripts" } else { "" };
+            let _ = writeln!(text, "  {name:<24}{:>12}{advice}", wording::count(number));
         }
     }
 }
+
+/// The name of the number of pages that rendering may help.
+const NEEDS_SCRIPTS: &str = "empty without scripts";
 
 fn append_roots(text: &mut String, report: &CrawlReport) {
     if report.roots.is_empty() {

@@ -173,6 +173,7 @@ fn example(setting: &Setting) -> &'static str {
         "N/s" => "\"10/s\"",
         "DIR" => "\"folder\"",
         "FILE" => "\"file\"",
+        "PATH" => "\"browser\"",
         "URL" => "\"http://proxy.example:3128\"",
         "TEXT" | "NAME" => "\"text\"",
         "ALGORITHM" => "\"sha256\"",

@@ -150,6 +150,71 @@ pub enum Purpose {
     Robots(Box<Origin>),
     /// A sitemap.
     Sitemap,
+    /// A part of a page that is being rendered: a script, a style, data. It is no link of the frontier.
+    Part(Box<PagePart>),
+}
+
+impl Purpose {
+    /// Whether the link is one of the frontier, which settles it.
+    pub fn is_in_frontier(&self) -> bool {
+        matches!(self, Self::Page | Self::Sitemap)
+    }
+
+    /// Whether the request counts for `--rate`.
+    pub fn is_rated(&self) -> bool {
+        matches!(self, Self::Page | Self::Part(_))
+    }
+}
+
+/// Which part of which rendered page a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagePart {
+    /// The number of the page in the browser.
+    pub tab: u64,
+    /// The number of the request in the browser.
+    pub request: u64,
+    /// What it is for, as in records: `script`, `style`, `xhr` and so on.
+    pub kind: &'static str,
+    /// The cookies that the page has for this URL. They replace those of the crawl that have the same names.
+    pub cookies: PageCookies,
+}
+
+/// Names and values of cookies.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PageCookies(pub Vec<(String, String)>);
+
+impl fmt::Debug for PageCookies {
+    /// Cookies are secrets and stay out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cookies", self.0.len())
+    }
+}
+
+impl PageCookies {
+    /// The value of the `Cookie` header: these cookies, and those of the crawl that have other names.
+    pub(crate) fn joined_with(&self, of_crawl: Option<&CookieHeader>) -> Option<CookieHeader> {
+        let mut value = Vec::new();
+        let mut push = |bytes: &[u8]| {
+            if !value.is_empty() {
+                value.extend_from_slice(b"; ");
+            }
+            value.extend_from_slice(bytes);
+        };
+        // A value with a line break would add header fields.
+        let is_safe = |text: &str| text.bytes().all(|byte| byte > 0x1f && byte != 0x7f && byte != b';');
+        for (name, cookie) in self.0.iter().filter(|(name, cookie)| is_safe(name) && is_safe(cookie)) {
+            push(format!("{name}={cookie}").as_bytes());
+        }
+        let pairs =
+            of_crawl.map_or(&[][..], CookieHeader::as_bytes).split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        for pair in pairs.filter(|pair| !pair.is_empty()) {
+            let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+            if !self.0.iter().any(|(own, _)| own.as_bytes() == name) {
+                push(pair);
+            }
+        }
+        (!value.is_empty()).then(|| CookieHeader::new(value))
+    }
 }
 
 /// Validators of an earlier response, for a conditional request.
@@ -162,6 +227,20 @@ pub struct Conditional {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cookies_of_a_page_replace_those_of_the_crawl_and_add_no_header_fields() {
+        let of_crawl = CookieHeader::new(b"a=1; b=2".to_vec());
+        let own = |pairs: &[(&str, &str)]| {
+            PageCookies(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        let joined = |cookies: PageCookies, of_crawl| {
+            cookies.joined_with(of_crawl).map(|header| String::from_utf8_lossy(header.as_bytes()).into_owned())
+        };
+        assert_eq!(joined(own(&[("b", "3"), ("c", "4")]), Some(&of_crawl)).as_deref(), Some("b=3; c=4; a=1"));
+        assert_eq!(joined(own(&[("x", "1\r\nHost: evil")]), None), None);
+        assert_eq!(joined(own(&[]), Some(&of_crawl)).as_deref(), Some("a=1; b=2"));
+    }
 
     #[test]
     fn a_job_is_small() {

@@ -56,6 +56,8 @@ pub enum LinkKind {
     Form,
     /// Any other `link` element. A robots.txt has this kind too.
     Other,
+    /// Made by a script: only the rendered document has it.
+    Script,
 }
 
 impl LinkKind {
@@ -63,12 +65,19 @@ impl LinkKind {
     pub fn is_page(self) -> bool {
         matches!(
             self,
-            Self::Root | Self::Anchor | Self::Frame | Self::Refresh | Self::Rel | Self::Redirect | Self::Sitemap
+            Self::Root
+                | Self::Anchor
+                | Self::Frame
+                | Self::Refresh
+                | Self::Rel
+                | Self::Redirect
+                | Self::Sitemap
+                | Self::Script
         )
     }
 
     /// All kinds, in order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Root,
         Self::Anchor,
         Self::Frame,
@@ -82,6 +91,7 @@ impl LinkKind {
         Self::Alternate,
         Self::Form,
         Self::Other,
+        Self::Script,
     ];
 
     /// The kind with this `as u8` value.
@@ -105,6 +115,7 @@ impl LinkKind {
             Self::Alternate => "alternate",
             Self::Form => "form",
             Self::Other => "other",
+            Self::Script => "script",
         }
     }
 }

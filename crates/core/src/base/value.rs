@@ -647,6 +647,30 @@ words! {
         Links = "links",
         /// The texts of links: in the link graph, and in records that list links.
         Anchors = "anchors",
+        /// A record for each request of a rendered page.
+        Requests = "requests",
+    }
+
+    /// Which pages are rendered in a browser.
+    #[derive(Default)]
+    RenderMode {
+        /// None.
+        #[default]
+        Never = "never",
+        /// Those of templates where samples show that it adds links or text.
+        Auto = "auto",
+        /// All HTML pages.
+        Always = "always",
+    }
+
+    /// What is done with a rendered page after the load to find more.
+    #[derive(Default)]
+    Interact {
+        /// Nothing.
+        None = "none",
+        /// The page is scrolled until nothing new appears, at most five screens.
+        #[default]
+        Scroll = "scroll",
     }
 
     /// The engine: how the crawler waits for sockets.

@@ -18,7 +18,8 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::base::job::Job;
+use crate::base::job::{Job, PagePart};
+use crate::base::link::Link;
 use crate::base::time::Time;
 use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
@@ -60,6 +61,10 @@ pub trait Fetcher: Send {
     fn resume(&mut self, visit: Box<Visit>, _now: Time) -> Result<(), Box<Visit>> {
         Err(visit)
     }
+
+    /// Takes the response to a request that this fetcher made for a page that it continues ([`PartRequest`]). The
+    /// fetcher may take its body.
+    fn take_part(&mut self, _visit: &mut Visit, _now: Time) {}
 
     /// Begins with what was accepted since the last call. A fetcher with threads passes it on in one batch.
     fn flush(&mut self) {}
@@ -107,6 +112,35 @@ pub struct FetcherContext {
     pub rules: Arc<Rules>,
     /// Where visits are returned.
     pub visits: VisitSender,
+    /// Where a fetcher that continues pages asks for their parts.
+    pub parts: PartSender,
+}
+
+/// A request of a page that a fetcher continues. It becomes a job of its host like every other request.
+#[derive(Debug)]
+pub struct PartRequest {
+    pub link: Link,
+    pub part: PagePart,
+}
+
+/// Asks the keeper for parts of pages.
+#[derive(Clone)]
+pub struct PartSender(Arc<dyn Fn(PartRequest) + Send + Sync>);
+
+impl PartSender {
+    /// `deliver` is called on the threads of the fetcher.
+    pub fn new(deliver: impl Fn(PartRequest) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(deliver))
+    }
+
+    /// For a crawl without fetchers that continue pages.
+    pub fn none() -> Self {
+        Self::new(drop)
+    }
+
+    pub fn send(&self, request: PartRequest) {
+        (self.0)(request);
+    }
 }
 
 /// How a fetcher stops.

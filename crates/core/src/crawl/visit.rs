@@ -11,6 +11,7 @@ use crate::base::link_list::LinkList;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::base::time::Time;
 use crate::base::url::Url;
+use crate::crawl::rendered::RenderFacts;
 use crate::crawl::rules::Rules;
 use crate::crawl::warc::WarcExchange;
 use crate::http::conn::Headers;
@@ -128,6 +129,9 @@ pub struct PageFindings {
     pub all_links: Option<Box<LinkList>>,
     /// Number of links beyond a limit: they are neither followed nor part of the graph.
     pub links_cut: u32,
+    /// How the page was rendered, if it was.
+    #[doc(hidden)]
+    pub render: Option<Box<RenderFacts>>,
     /// Extracted fields and text, if the rules request them.
     #[doc(hidden)]
     pub content: Option<Box<PageContent>>,

@@ -34,7 +34,7 @@ pub fn wait_until(until: i64, from: i64) -> Duration {
 }
 
 /// Seconds since the Unix epoch of an HTTP date, in any of its three forms (RFC 9110, 5.6.7).
-fn http_date(text: &str) -> Option<i64> {
+pub fn http_date(text: &str) -> Option<i64> {
     let clean = text.trim();
     let civil = ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
         .iter()

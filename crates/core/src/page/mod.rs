@@ -16,4 +16,4 @@ pub mod reader;
 pub mod robots;
 pub mod scope;
 pub mod sitemap;
-pub(crate) mod url_shape;
+pub mod url_shape;

@@ -21,6 +21,8 @@ use crate::base::url::Url;
 pub struct BodyRules {
     /// Bodies that are delivered with the visit.
     pub delivered: DeliveredBodies,
+    /// Whether HTML pages with a 2xx status may be rendered. Their bodies are delivered for that.
+    pub rendered: bool,
     /// Reads the HTML pages with a 2xx status.
     pub reader: Option<Arc<dyn PageReader>>,
 }
@@ -185,11 +187,16 @@ impl BodyRules {
             DeliveredBodies::All => true,
         };
         let has_reader = || self.reader.as_ref().is_some_and(|reader| reader.should_read(url));
-        may_deliver || ((200..300).contains(&status) && is_html(declared) && has_reader())
+        may_deliver || ((200..300).contains(&status) && is_html(declared) && (self.rendered || has_reader()))
     }
 
     /// Whether a held body is delivered with the visit. `content_type` is the type that the examiner found.
     pub(crate) fn should_deliver(&self, content_type: Option<&str>) -> bool {
+        self.delivers_to_user(content_type) || (self.rendered && content_type.is_some() && is_html(content_type))
+    }
+
+    /// Whether the body of a page is delivered to the user. Bodies that are only rendered are not.
+    pub fn delivers_to_user(&self, content_type: Option<&str>) -> bool {
         match self.delivered {
             DeliveredBodies::None => false,
             DeliveredBodies::Html => content_type.is_some() && is_html(content_type),
@@ -232,7 +239,7 @@ mod tests {
 
     #[test]
     fn types_decide_which_bodies_are_held() {
-        let rules = |delivered| BodyRules { delivered, reader: None };
+        let rules = |delivered| BodyRules { delivered, rendered: false, reader: None };
         let url = Url::parse("http://h/").expect("an address");
         for (declared, html, text) in [
             (Some("text/html"), true, true),

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
-use argiope_core::crawl::fetcher::{Fetcher as _, FetcherContext};
+use argiope_core::crawl::fetcher::{Fetcher as _, FetcherContext, PartSender};
 use argiope_core::crawl::rules::{Config, Rules, Span};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Time, Url};
@@ -57,7 +57,7 @@ pub fn rules(adapt: impl FnOnce(&mut Config)) -> Rules {
 /// A pool whose workers run.
 pub fn start_pool(kind: EngineKind, rules: Rules, visits: VisitSender) -> WorkerPool {
     let mut pool = WorkerPool::new(kind, Clock::start());
-    pool.start(&FetcherContext { rules: Arc::new(rules), visits }).unwrap();
+    pool.start(&FetcherContext { rules: Arc::new(rules), visits, parts: PartSender::none() }).unwrap();
     pool.wait_ready().unwrap();
     pool
 }

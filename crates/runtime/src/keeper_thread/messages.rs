@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use argiope_core::base::job::SentRequest;
 use argiope_core::crawl::control::{Control, ControlVerdict};
+use argiope_core::crawl::fetcher::PartRequest;
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::status::{HostStatus, Status};
 use argiope_core::crawl::visit::{SiteFile, Visit};
@@ -28,6 +29,8 @@ pub type Signal = Box<dyn FnOnce(u64) + Send>;
 /// The messages to the keeper.
 pub enum KeeperMessage {
     Visits(Vec<Box<Visit>>),
+    /// A fetcher that continues a page asks for a part of it.
+    Part(PartRequest),
     /// A request to a host with a delay was sent.
     Sent(SentRequest),
     Resolved(DnsAnswer),
@@ -82,6 +85,7 @@ impl<F: Store> KeeperLoop<F> {
                     self.visits.push(visit.for_keeper.slot().map(|(lane, _)| lane), visit, cost);
                 }
             }
+            KeeperMessage::Part(PartRequest { link, part }) => self.keeper.ask_part(link, part, now)?,
             KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
             KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
             KeeperMessage::Feed(links, answer) => {

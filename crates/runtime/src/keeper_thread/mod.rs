@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 
 use argiope_core::base::job::{Job, SendReporter};
 use argiope_core::base::time::WallClock;
-use argiope_core::crawl::fetcher::FetcherContext;
+use argiope_core::crawl::fetcher::{FetcherContext, PartSender};
 use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::frontier::{CrawlEvent, FrontierWaker};
 use argiope_core::crawl::schedule::keeper::{Changes, End, Keeper, Settled};
@@ -166,7 +166,13 @@ impl<F: Store> KeeperLoop<F> {
             // Sending fails if the keeper has ended. Then the visits are not needed.
             let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
-        fetchers.start(&FetcherContext { rules: Arc::clone(&rules), visits: reports }, clock).map_err(no_engine)?;
+        let to_keeper = inbox.clone();
+        let parts = PartSender::new(move |request| {
+            let _ = to_keeper.send(KeeperMessage::Part(request));
+        });
+        fetchers
+            .start(&FetcherContext { rules: Arc::clone(&rules), visits: reports, parts }, clock)
+            .map_err(no_engine)?;
         let to_keeper = inbox.clone();
         let resolver = Resolver::start(&rules, move |answer| {
             let _ = to_keeper.send(KeeperMessage::Resolved(answer));

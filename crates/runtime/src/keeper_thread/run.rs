@@ -20,7 +20,7 @@ use crate::run_lines;
 /// How many visits one iteration of the loop processes before new jobs are handed out. With a larger number, fast hosts
 /// would delay all others.
 const VISITS_PER_ITERATION: usize = 4;
-/// No further requests start while fetchers continue this many visits.
+/// No further pages start while fetchers continue this many visits.
 const MAX_POSTPONED: usize = 256;
 
 impl<F: Store> KeeperLoop<F> {
@@ -78,7 +78,8 @@ impl<F: Store> KeeperLoop<F> {
         let wait = loop {
             match self.keeper.next(now)? {
                 // The request must not be sent twice, so the log says first that it is sent.
-                Next::Fetch(job) if !job.link.is_repeatable() => {
+                // A part of a page is no link of the frontier: the page is fetched again as a whole.
+                Next::Fetch(job) if !job.link.is_repeatable() && job.purpose.is_in_frontier() => {
                     self.keeper.frontier_mut().tell(CrawlEvent::Sending(&job.link))?;
                     self.unsent.push((self.keeper.frontier().log_end(), job));
                     self.commits.request_commit(now);
@@ -118,8 +119,12 @@ impl<F: Store> KeeperLoop<F> {
         loop {
             let now = self.clock.now();
             let is_behind = self.commits.is_behind(self.keeper.bench().in_flight(), now);
-            let holds_back = is_behind || self.keeper.postponed() >= MAX_POSTPONED || self.reader.is_behind();
-            self.keeper.bench_mut().hold_back(holds_back);
+            self.keeper.bench_mut().hold_back(is_behind || self.reader.is_behind());
+            let postponed = self.keeper.postponed();
+            // Between the two limits nothing changes, because a change visits all hosts.
+            if postponed >= MAX_POSTPONED || postponed <= MAX_POSTPONED / 2 {
+                self.keeper.bench_mut().hold_pages(postponed >= MAX_POSTPONED, now);
+            }
             let deadline = self.keeper.deadline();
             let is_stalled = self.reader.is_far_behind() && now < deadline;
             let next = if is_stalled { ControlFlow::Continue(deadline) } else { self.hand_out(now)? };
@@ -244,6 +249,12 @@ impl<F: Store> KeeperLoop<F> {
     pub(super) fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
+            if matches!(settled.visit.purpose, Purpose::Part(_)) {
+                self.fetchers.take_part(&mut settled.visit, now);
+                if settled.line.is_empty() && settled.archive.is_none() {
+                    continue;
+                }
+            }
             // Adjusts the memory charge of a large visit. Until they are written, the record and the links are also in
             // the buffer of the log.
             settled.visit.recharge(settled.line.len() * 2 + settled.visit.for_keeper.found().bytes());

@@ -439,7 +439,7 @@ impl Receiver for Exchange {
                 let reader = sitemap::SitemapReader::new(&self.job.link.url, sitemap_bounds(&self.job.link));
                 Reader::Sitemap(Box::new(SitemapRead { reader, charge: self.rules.budget.hold(), charged: 0 }))
             }
-            Purpose::Robots(_) | Purpose::Sitemap => Reader::None,
+            Purpose::Robots(_) | Purpose::Sitemap | Purpose::Part(_) => Reader::None,
         };
         // The body of a redirect is not examined, and is read only if an output needs the raw bytes.
         let reader = if is_redirect(head) { Reader::None } else { reader };
@@ -449,15 +449,18 @@ impl Receiver for Exchange {
         let is_body_refused = wants_body != Ok(true);
         let hook_panic = wants_body.err();
         let reader = if is_body_refused { Reader::None } else { reader };
-        let is_body_needed = matches!(reader, Reader::Page(_)) && {
-            let declared = text(head.get("content-type"));
-            let essence = declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
-            self.rules.bodies.should_hold(&self.job.link.url, status, essence.as_deref())
-        };
+        let is_part = matches!(self.job.purpose, Purpose::Part(_));
+        let is_body_needed = is_part
+            || matches!(reader, Reader::Page(_)) && {
+                let declared = text(head.get("content-type"));
+                let essence =
+                    declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
+                self.rules.bodies.should_hold(&self.job.link.url, status, essence.as_deref())
+            };
         let max_held = self.rules.budget.max_held_body();
         let want = match &reader {
             Reader::None if is_body_refused => Want::Nothing,
-            Reader::None if self.wire.is_none() => Want::Nothing,
+            Reader::None if self.wire.is_none() && !is_part => Want::Nothing,
             Reader::Sitemap(_) => Want::UpTo(self.rules.max_size.min(max_held).max(sitemap::MAX_BYTES)),
             // One byte above the limit shows that the file is too long, see `body`.
             Reader::Robots(_) => Want::UpTo(robots::MAX_ROBOTS_BYTES as u64 + 1),
@@ -473,7 +476,7 @@ impl Receiver for Exchange {
             // A delivered body is kept by its consumer, so a reused buffer, which may be larger than the body, would
             // waste memory.
             Box::new(match self.rules.bodies.delivered {
-                DeliveredBodies::None => HeldBody::reusing(charge),
+                DeliveredBodies::None if !is_part && !self.rules.bodies.rendered => HeldBody::reusing(charge),
                 _ => HeldBody::new(charge),
             })
         });

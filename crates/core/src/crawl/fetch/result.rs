@@ -8,6 +8,7 @@ use super::exchange::{
 };
 use super::fields::{is_redirect, locations, text};
 use crate::base::budget::BudgetCharge;
+use crate::base::job::Purpose;
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -221,7 +222,13 @@ fn copy_body(visit: &mut Visit, head: &Head, reader: Reader, body: &[u8], rules:
 
 /// Passes the body to the content readers, and stores it in the visit if the rules require that.
 fn read_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rules: &Rules) {
-    let delivers_any = rules.bodies.delivered != DeliveredBodies::None && visit.is_page();
+    if matches!(visit.purpose, Purpose::Part(_)) {
+        let mut body = body.unwrap_or_else(|| Box::new(HeldBody::new(rules.budget.hold())));
+        body.headers = headers(head);
+        visit.body = Some(body);
+        return;
+    }
+    let delivers_any = (rules.bodies.delivered != DeliveredBodies::None || rules.bodies.rendered) && visit.is_page();
     let (content_type, charset) = (visit.findings.content_type.as_deref(), visit.findings.charset);
     let mut content = None;
     let body = body.and_then(|body| {

@@ -15,6 +15,7 @@ use super::schema::{About, FieldKind, FieldValue, RecordField, Section, plain_na
 use crate::base::digest::BodyDigest;
 use crate::base::link::LinkKind;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::crawl::rendered::RenderFacts;
 use crate::crawl::visit::Timings;
 use crate::crawl::warc::{WarcLocation, WarcPayload};
 use crate::page::examine::OpenGraph;
@@ -128,6 +129,8 @@ record! {
     kept: Option<f32>, FieldKind::Float, Page, Content;
     /// the [limit](extraction.md#a-rules-file) that was reached while `data`, `text` or `markdown` was extracted
     content_limit: Option<Cow<'a, str>>, FieldKind::Text, Page, Content;
+    /// how the page was rendered: see [rendered pages](#rendered-pages)
+    render: Option<Cow<'a, RenderFacts>>, RENDER, Page, Content;
     /// milliseconds for `dns`, `connect`, `tls`, `ttfb` (time to the first byte) and `total`
     ms: Option<Millis>, MILLIS, Exchange, Response;
     /// when the fetch started
@@ -166,6 +169,18 @@ const ERROR: FieldKind = FieldKind::Object(&[
     ("tls", FieldKind::Text),
 ]);
 const OPEN_GRAPH: FieldKind = FieldKind::Object(&[("title", FieldKind::Text), ("image", FieldKind::Text)]);
+const RENDER: FieldKind = FieldKind::Object(&[
+    ("reason", FieldKind::Text),
+    ("end", FieldKind::Text),
+    ("ms", FieldKind::Integer),
+    ("virtual_ms", FieldKind::Integer),
+    ("requests", FieldKind::Integer),
+    ("cached", FieldKind::Integer),
+    ("refused", FieldKind::Integer),
+    ("words", FieldKind::Integer),
+    ("links", FieldKind::Integer),
+    ("errors", FieldKind::List(&FieldKind::Text)),
+]);
 const MILLIS: FieldKind = FieldKind::Object(&[
     ("dns", FieldKind::Integer),
     ("connect", FieldKind::Integer),

@@ -4,6 +4,7 @@
 //! that the value is not known or does not apply.
 
 mod fields;
+mod part;
 #[cfg(test)]
 mod record_docs;
 mod run;
@@ -21,6 +22,7 @@ use crate::crawl::visit::Visit;
 use crate::crawl::warc::WarcLocation;
 
 pub use fields::{CrawlRecord, LazyRecord, Millis, RecordedLink};
+pub use part::encode_part;
 pub use run::RunRecord;
 pub use schema::{About, FieldKind, RecordField, Section};
 
@@ -45,6 +47,7 @@ impl<'a> CrawlRecord<'a> {
                 Purpose::Page => None,
                 Purpose::Robots(_) => Some("robots".into()),
                 Purpose::Sitemap => Some("sitemap".into()),
+                Purpose::Part(_) => Some("part".into()),
             },
             method: request.map(|request| request.method.as_str()).filter(|name| *name != "GET").map(Cow::Borrowed),
             // The hash has a secret key: forms can contain passwords, and a short text could be guessed from its hash.
@@ -90,6 +93,7 @@ impl<'a> CrawlRecord<'a> {
             markdown: content.and_then(|content| content.markdown.as_deref()).map(Cow::Borrowed),
             kept: content.and_then(|content| content.kept),
             content_limit: content.and_then(|content| content.limited).map(Cow::Borrowed),
+            render: findings.render.as_deref().map(Cow::Borrowed),
             ms: Some(Millis::from(&visit.facts.timings)),
             started: Some(clock.text(visit.facts.started).into()),
             ip: visit.facts.ip,

@@ -7,10 +7,14 @@ use hashbrown::{HashMap, HashSet};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Config, ConfigError, Environment, HostPort, ProgramSettings, Root, RuleValues, Rules, Sitemaps};
+use super::{
+    Config, ConfigError, Environment, HostPort, ProgramSettings, RenderRules, Root, RuleValues, Rules, Sitemaps,
+};
 use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
-use crate::base::value::{DigestAlgorithm, EngineName, HeaderLine, Pace, ScopeKind, Size, Span, TrapPolicy};
+use crate::base::value::{
+    DigestAlgorithm, EngineName, HeaderLine, Pace, RenderMode, ScopeKind, Size, Span, TrapPolicy,
+};
 use crate::crawl::marks::Marks;
 use crate::crawl::settings::{Setting, SettingClass, Settings as _};
 use crate::http::conn::{Limits, SlowResponseQuota};
@@ -18,6 +22,7 @@ use crate::http::proxy::Proxies;
 use crate::page::reader::BodyRules;
 use crate::page::robots::product_token;
 use crate::page::scope::{Scope, pattern_fault};
+use crate::render::RenderLimits;
 
 /// The default of `--per-host` with pace `steady`.
 const DEFAULT_PER_HOST: usize = 6;
@@ -131,12 +136,18 @@ impl Config {
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
             with_anchors: self.with.contains(&super::With::Anchors),
+            with_requests: self.with.contains(&super::With::Requests),
+            render: self.compile_render(),
             head_first: program.head_first,
             keep_wire: program.keep_wire,
             link_filter: program.link_filter,
             request_hook: program.request_hook,
             response_hook: program.response_hook,
-            bodies: BodyRules { delivered: program.delivered_bodies, reader: environment.reader },
+            bodies: BodyRules {
+                delivered: program.delivered_bodies,
+                rendered: self.render != RenderMode::Never,
+                reader: environment.reader,
+            },
             digest: self.digest.unwrap_or(if self.warc { DigestAlgorithm::Sha256 } else { DigestAlgorithm::Xxh3 }),
             archive: self.warc,
             archive_compression: self.warc_compression,
@@ -153,6 +164,23 @@ impl Config {
             marks: Marks::default(),
             fingerprint_key: environment.fingerprint_key,
         }))
+    }
+
+    fn compile_render(&self) -> Option<RenderRules> {
+        (self.render != RenderMode::Never).then(|| RenderRules {
+            is_auto: self.render == RenderMode::Auto,
+            browser: self.browser.clone(),
+            has_no_sandbox: self.browser_no_sandbox,
+            memory: self.render_memory.0,
+            tabs: self.render_tabs,
+            limits: RenderLimits {
+                virtual_time: self.render_time.0,
+                busy_time: self.render_timeout.0,
+                requests: self.render_requests,
+                interact: self.interact,
+                with_images: self.assets,
+            },
+        })
     }
 
     fn compile_limits(&self) -> Arc<Limits> {

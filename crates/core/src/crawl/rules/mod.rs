@@ -12,6 +12,7 @@ mod compile;
 
 use std::net::IpAddr;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,10 +33,12 @@ use crate::http::proxy::Proxies;
 use crate::page::follow::{FollowRules, LinkFilter};
 use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
+use crate::render::RenderLimits;
 
 pub use crate::base::value::{
     AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, DigestAlgorithm, EngineName, HeaderLine,
-    HttpVersion, Login, Pace, Rate, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
+    HttpVersion, Interact, Login, Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy,
+    WarcCompression, With,
 };
 pub use crate::crawl::settings::Config;
 #[cfg(test)]
@@ -135,6 +138,10 @@ pub struct RuleValues {
     pub with_links: bool,
     /// Whether the texts of links are kept.
     pub with_anchors: bool,
+    /// Whether requests of rendered pages have records.
+    pub with_requests: bool,
+    /// How pages are rendered; `None` if they are not.
+    pub render: Option<RenderRules>,
     /// Whether pages are requested with HEAD first, and with GET only if HEAD fails. For link checks, which need only the
     /// status.
     pub head_first: bool,
@@ -176,6 +183,23 @@ pub struct RuleValues {
     /// The secret random key for fingerprints and for the identifiers of archive records. A crawl with a directory or
     /// in a fleet uses the key that is stored there.
     pub fingerprint_key: u64,
+}
+
+/// How pages are rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenderRules {
+    /// Whether all pages are rendered, or those of templates that gain from it.
+    pub is_auto: bool,
+    /// The program of the browser; `None` to look for one.
+    pub browser: Option<PathBuf>,
+    /// Whether the browser runs without a sandbox of its own.
+    pub has_no_sandbox: bool,
+    /// Limit on the data of each process of the browser, in bytes.
+    pub memory: u64,
+    /// How many pages are rendered at once; `None` for one per core.
+    pub tabs: Option<usize>,
+    /// The limits of each page.
+    pub limits: RenderLimits,
 }
 
 /// What the caller reads from files and the environment for [`Config::compile_in`]. The core itself reads neither.

@@ -10,8 +10,9 @@ use std::path::PathBuf;
 
 use super::{CHECK, CRAWL, DEMO, FETCH, ROBOTS, agreed, local, secret, shared};
 use crate::base::value::{
-    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve,
-    RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With, bare_number, optional_bare_number,
+    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Interact, Login, Pace, Rate,
+    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With, bare_number,
+    optional_bare_number,
 };
 
 crate::settings! {
@@ -263,6 +264,32 @@ crate::settings! {
             /// order, without scripts and styles. A selector gives the elements that it matches; the element `main` is
             /// `:is(main)`.
             content: String = "main".to_owned() => shared("PART").common(FETCH);
+        }
+        "Rendering" in CRAWL | FETCH => {
+            /// Run the scripts of pages in a headless browser
+            ///
+            /// auto renders samples of each kind of page, and the others where the samples gained links or text. The
+            /// browser has no network: all its requests are requests of the crawl, with the same rules.
+            render: RenderMode = RenderMode::Never => agreed("WHEN").page("howto/rendering.md");
+            /// The browser to use
+            ///
+            /// If none of the default ones is on the path, the variable ARGIOPE_BROWSER names it.
+            browser: Option<PathBuf> = None => local("PATH")
+                .default_is("the first of chromium-headless-shell, chrome-headless-shell, chromium, google-chrome");
+            /// Virtual time that a rendered page gets: its timers pass without waiting
+            render_time: Span = Span::from_secs(10) => agreed("TIME");
+            /// Time that a rendered page may compute, without its waits for responses
+            render_timeout: Span = Span::from_secs(30) => local("TIME");
+            /// Requests that a rendered page may make
+            render_requests: u32 = 1_000 => agreed("N");
+            /// Memory of each process of the browser
+            render_memory: Size = Size(1 << 30) => local("SIZE");
+            /// Run the browser without its sandbox, as root in a container that is the sandbox
+            browser_no_sandbox: bool = false => local("");
+            /// Render this many pages at once
+            render_tabs: Option<usize> = None => local("N").default_is("number of cores");
+            /// What to do after the load of a rendered page to find more
+            interact: Interact = Interact::Scroll => agreed("HOW");
         }
         "Engine" in CRAWL | DEMO | CHECK => {
             /// How the crawler waits for many servers at once

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::base::value::{
-    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Login, Pace, Rate, Resolve,
-    RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Interact, Login, Pace, Rate,
+    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
 };
 
 /// The form of a value, in files and on the command line.
@@ -192,6 +192,8 @@ setting_values! {
     DigestAlgorithm: SettingForm::Words(DigestAlgorithm::WORDS), parse_text;
     EngineName: SettingForm::Words(EngineName::WORDS), parse_text;
     HttpVersion: SettingForm::Words(HttpVersion::WORDS), parse_text;
+    Interact: SettingForm::Words(Interact::WORDS), parse_text;
+    RenderMode: SettingForm::Words(RenderMode::WORDS), parse_text;
     Pace: SettingForm::Words(Pace::WORDS), parse_text;
     RobotsPolicy: SettingForm::Words(RobotsPolicy::WORDS), parse_text;
     ScopeKind: SettingForm::Words(ScopeKind::WORDS), parse_text;

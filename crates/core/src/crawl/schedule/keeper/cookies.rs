@@ -15,7 +15,11 @@ impl<F: Frontier + History> Keeper<F> {
     /// Adds the cookies that match the job's URL.
     pub(super) fn add_cookies(&mut self, job: &mut Job, now: Time) {
         let seconds = self.seconds(now);
-        let cookie = self.jar.as_mut().and_then(|jar| jar.header(job.link.url.as_ref(), seconds));
+        let Some(jar) = &mut self.jar else { return };
+        let mut cookie = jar.header(job.link.url.as_ref(), seconds);
+        if let Purpose::Part(part) = &job.purpose {
+            cookie = part.cookies.joined_with(cookie.as_ref());
+        }
         if cookie.is_some() {
             job.extras_mut().cookie = cookie;
         }

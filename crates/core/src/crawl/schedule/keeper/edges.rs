@@ -1,7 +1,6 @@
 //! The links of settled visits, for the link graph.
 
 use super::Keeper;
-use crate::base::job::Purpose;
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
 use crate::base::outcome::Outcome;
@@ -15,7 +14,7 @@ impl<F: Frontier + History> Keeper<F> {
     pub(super) fn edges(&self, visit: &mut Visit) -> Option<Box<LinkList>> {
         let found = visit.for_keeper.edges.take();
         let links = match (visit.facts.outcome, found, &visit.facts.redirect) {
-            _ if matches!(visit.purpose, Purpose::Robots(_)) => return None,
+            _ if !visit.purpose.is_in_frontier() => return None,
             (Outcome::NotModified, ..) => return None,
             (Outcome::Ok, Some(links), _) => links,
             (Outcome::Redirect, _, Some(target)) => {

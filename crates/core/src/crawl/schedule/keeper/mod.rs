@@ -17,6 +17,7 @@ mod cookies;
 mod edges;
 mod head;
 mod hook;
+mod parts;
 mod persistence;
 mod recrawl;
 mod site_files;
@@ -31,6 +32,7 @@ use regex::RegexSet;
 
 use activation::WaitingLanes;
 use head::HeadAnswers;
+use parts::release_body;
 use suspects::Suspects;
 
 pub use crate::crawl::schedule::next::{End, Next};
@@ -101,6 +103,8 @@ pub struct Keeper<F> {
     head_answers: HeadAnswers,
     /// The number of visits that a fetcher continues: see [`Keeper::postpone`].
     postponed: usize,
+    /// The number of requests for parts of these pages that have no response yet.
+    open_parts: usize,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
     /// For roots without a scheme: the http URL to try if https cannot be had ([`Rules::allows_plain_http`]).
@@ -163,6 +167,7 @@ impl<F: Frontier + History> Keeper<F> {
             news_due: Time::NEVER,
             head_answers: HeadAnswers::default(),
             postponed: 0,
+            open_parts: 0,
             rules,
             clock,
             settled: Vec::new(),
@@ -295,14 +300,18 @@ impl<F: Frontier + History> Keeper<F> {
             retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
         };
         if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.for_keeper.slot, verdict) {
-            if !matches!(visit.purpose, Purpose::Robots(_)) {
+            if visit.purpose.is_in_frontier() {
                 let (link, bytes) = (&visit.link, visit.facts.bytes_wire);
                 self.frontier.tell(CrawlEvent::AttemptFailed { link, bytes })?;
             }
+            let may_retry = self.ended.is_none() && !self.leaving.contains(&lane);
+            if !may_retry && matches!(visit.purpose, Purpose::Part(_)) {
+                return Ok(Some(visit));
+            }
             let Visit { link, purpose, .. } = *visit;
-            if self.ended.is_none() && !self.leaving.contains(&lane) {
+            if may_retry {
                 self.bench.retry(lane, link, purpose, now + wait, now);
-            } else if !matches!(purpose, Purpose::Robots(_)) {
+            } else if purpose.is_in_frontier() {
                 self.frontier.give_back(vec![reset_tries(link)], ReturnTo::End)?;
             }
             return Ok(None);
@@ -334,6 +343,10 @@ impl<F: Frontier + History> Keeper<F> {
     /// The second half of [`Keeper::finished`]: applies the content of a site file, and settles the visit.
     pub fn complete(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
         let site_file = visit.for_keeper.site_file.take().map(|site_file| *site_file);
+        if visit.is_page() && !self.rules.bodies.delivers_to_user(visit.findings.content_type.as_deref()) {
+            // The body was needed for rendering only.
+            release_body(&mut visit, &self.rules);
+        }
         match (&visit.purpose, site_file) {
             (Purpose::Page, _) => self.mark_loop(&mut visit),
             (Purpose::Robots(_), Some(SiteFile::Robots(bytes))) => {
@@ -369,6 +382,7 @@ impl<F: Frontier + History> Keeper<F> {
                 }
             }
             (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
+            (Purpose::Part(_), _) => return self.settle_part(visit),
         }
         self.settle(visit, now)
     }
@@ -555,7 +569,9 @@ impl<F: Frontier + History> Keeper<F> {
         if are_only_deferred_left && self.bench.link_count() == 0 {
             return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
         }
-        if self.bench.in_flight() > 0 || self.postponed > 0 {
+        // A page that waits for its parts cannot be completed when no more requests start: the next run fetches it again.
+        let awaits_postponed = self.postponed > 0 && !(self.ended.is_some() && self.open_parts > 0);
+        if self.bench.in_flight() > 0 || awaits_postponed {
             return None;
         }
         self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
@@ -632,7 +648,7 @@ impl<F: Frontier + History> Keeper<F> {
         }
         self.progress.pages += u64::from(visit.is_fetched_page());
         let is_unreached = visit.facts.error.as_ref().is_some_and(Failure::concerns_host);
-        self.progress.unreached += u64::from(is_unreached && !matches!(visit.purpose, Purpose::Robots(_)));
+        self.progress.unreached += u64::from(is_unreached && visit.purpose.is_in_frontier());
         if visit.link.kind == LinkKind::Root
             && visit.facts.outcome == Outcome::Failed
             && visit.facts.error.as_ref().is_some_and(|error| self.rules.allows_plain_http(&visit.link.url, error))
@@ -706,7 +722,7 @@ impl<F: Frontier + History> Keeper<F> {
 /// What the frontier stores about a visit: the result of its link, or the record of a robots.txt, which is not a link of
 /// the frontier.
 fn settlement_of<'a>(visit: &'a Visit, line: &'a [u8]) -> Settlement<'a> {
-    if matches!(visit.purpose, Purpose::Robots(_)) {
+    if !visit.purpose.is_in_frontier() {
         return Settlement::line(line);
     }
     let final_outcome = FinalOutcome {

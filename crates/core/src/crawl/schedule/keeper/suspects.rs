@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Keeper, Next, reset_tries};
+use crate::base::job::Job;
 use crate::base::job::LaneId;
-use crate::base::job::{Job, Purpose};
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
@@ -155,7 +155,7 @@ impl<F: Frontier + History> Keeper<F> {
         self.bench.return_page(&job);
         let visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, "the crawl ends"), now);
         self.bench.finish(&visit, now);
-        if !matches!(visit.purpose, Purpose::Robots(_)) {
+        if visit.purpose.is_in_frontier() {
             self.frontier.give_back(vec![reset_tries(visit.link)], ReturnTo::End)?;
         }
         Ok(())

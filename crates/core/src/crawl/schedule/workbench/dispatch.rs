@@ -131,8 +131,8 @@ impl Workbench {
     /// The job for a selected link. It takes a slot of its lane.
     fn send(&mut self, id: LaneId, link: Link, purpose: Purpose, addresses: Arc<[IpAddr]>, now: Time) -> Option<Job> {
         self.addresses.start(&addresses);
-        if purpose == Purpose::Page {
-            self.pages.start(link.tries == 0, now);
+        if purpose.is_rated() {
+            self.pages.start(purpose == Purpose::Page && link.tries == 0, now);
         }
         let lane = &mut self.lanes.get_mut(id)?.lane;
         lane.pace.started(now);

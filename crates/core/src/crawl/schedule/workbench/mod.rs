@@ -232,7 +232,8 @@ impl Workbench {
         }
     }
 
-    /// Adds a robots.txt to fetch before the lane's pages: at the user's request, or as the target of a redirect.
+    /// Adds a request to make before the lane's pages: a robots.txt at the user's request or as the target of a
+    /// redirect, or a part of a page that is being rendered.
     pub fn add_site_file(&mut self, id: LaneId, link: Link, purpose: Purpose, now: Time) {
         let name: Arc<str> = Arc::from(link.url.host());
         self.entry(id, &name).lane.site_files.push_back(link, purpose);
@@ -389,7 +390,7 @@ impl Workbench {
     /// Whether `--max-pages` is reached and all pages that were started have ended.
     pub fn is_spent(&self) -> bool {
         let has_begun_pages = || self.lanes().any(|(_, lane)| lane.has_begun_pages());
-        !self.pages.may_start() && self.in_flight() == 0 && !has_begun_pages()
+        self.pages.left() == 0 && self.in_flight() == 0 && !has_begun_pages()
     }
 
     /// How many pages may still be requested.

@@ -13,11 +13,13 @@ pub(super) struct PageStarts {
     rate: Option<f64>,
     /// With a rate: no page starts before this time.
     next_start: Time,
+    /// Whether no page starts for now, because many are being rendered.
+    is_held: bool,
 }
 
 impl PageStarts {
     pub fn new(rules: &Rules) -> Self {
-        Self { left: rules.max_pages, rate: rules.rate, next_start: Time::ZERO }
+        Self { left: rules.max_pages, rate: rules.rate, next_start: Time::ZERO, is_held: false }
     }
 
     /// How many pages may still be requested.
@@ -25,9 +27,14 @@ impl PageStarts {
         self.left.unwrap_or(u64::MAX)
     }
 
-    /// Whether further pages may be requested.
+    /// Whether further pages may be requested now.
     pub fn may_start(&self) -> bool {
-        self.left != Some(0)
+        self.left != Some(0) && !self.is_held
+    }
+
+    /// Sets whether no page starts for now. Returns whether that is a change.
+    pub fn hold(&mut self, is_held: bool) -> bool {
+        std::mem::replace(&mut self.is_held, is_held) != is_held
     }
 
     /// When `--rate` allows the next page.
@@ -79,7 +86,7 @@ mod tests {
     #[test]
     fn only_first_attempts_count_and_each_start_delays_the_next() {
         let now = Time::from_micros(1_000_000);
-        let mut starts = PageStarts { left: Some(2), rate: Some(2.0), next_start: Time::ZERO };
+        let mut starts = PageStarts { left: Some(2), rate: Some(2.0), next_start: Time::ZERO, is_held: false };
         starts.start(true, now);
         starts.start(false, now);
         assert_eq!((starts.left(), starts.next_start()), (1, now + Duration::from_millis(500)));
@@ -87,6 +94,8 @@ mod tests {
         assert!(!starts.may_start());
         starts.give_back();
         assert!(starts.may_start());
+        assert!(starts.hold(true) && !starts.hold(true) && !starts.may_start());
+        starts.hold(false);
         starts.set_rate(None, now);
         assert_eq!(starts.next_start(), now, "the old rate delays no page");
         let mut unlimited = PageStarts { left: None, ..starts };

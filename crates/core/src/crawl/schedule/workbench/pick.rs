@@ -49,8 +49,8 @@ enum RobotsDecision {
 
 /// Picks the next link. Without `may_start_pages`, only `site_files` and `retries` of the lane are picked.
 pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: Time) -> Pick {
-    if let Some((link, purpose)) = lane.site_files.pop_front() {
-        return Pick::Take(link, purpose);
+    if let Some(picked) = pick_site_file(lane, rules, now) {
+        return picked;
     }
     // A page to retry is checked like any other, because the robots.txt may have changed.
     while lane.retries.peek().is_some_and(|Reverse(retry)| retry.due <= now) {
@@ -58,8 +58,12 @@ pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: T
             match retry.purpose {
                 Purpose::Robots(_) => return Pick::Take(retry.link, retry.purpose),
                 Purpose::Page | Purpose::Sitemap => lane.queue.push_front(retry.link),
+                Purpose::Part(_) => lane.site_files.push_back(retry.link, retry.purpose),
             }
         }
+    }
+    if let Some(picked) = pick_site_file(lane, rules, now) {
+        return picked;
     }
     let mut index = 0;
     while let Some(link) = lane.queue.get(index).filter(|_| index < LOOK_AHEAD) {
@@ -85,6 +89,31 @@ pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: T
         }
     }
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
+}
+
+/// Picks from the robots.txt files and the parts of rendered pages. Parts obey robots.txt; those that wait for it keep
+/// their order.
+fn pick_site_file(lane: &mut Lane, rules: &Rules, now: Time) -> Option<Pick> {
+    for _ in 0..lane.site_files.len() {
+        let (link, purpose) = lane.site_files.pop_front()?;
+        if !matches!(purpose, Purpose::Part(_)) {
+            return Some(Pick::Take(link, purpose));
+        }
+        match robots_decision(lane, &link, rules, now) {
+            RobotsDecision::Allowed => return Some(Pick::Take(link, purpose)),
+            RobotsDecision::Pending => lane.site_files.push_back(link, purpose),
+            RobotsDecision::Unknown(origin) => {
+                lane.site_files.push_front(link, purpose);
+                return Some(Pick::AskRobots(origin));
+            }
+            RobotsDecision::Denied(outcome, failure, tries) => {
+                let mut visit = ended(link, outcome, failure, tries, now);
+                visit.purpose = purpose;
+                return Some(Pick::End(visit));
+            }
+        }
+    }
+    None
 }
 
 /// A change to a lane. Only links that the change affects are checked again.
@@ -191,7 +220,7 @@ fn purpose_of(link: &Link) -> Purpose {
 /// Undoes [`Pick::Take`].
 pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     match purpose {
-        Purpose::Robots(_) => lane.site_files.push_front(link, purpose),
+        Purpose::Robots(_) | Purpose::Part(_) => lane.site_files.push_front(link, purpose),
         Purpose::Page | Purpose::Sitemap => lane.queue.push_front(link),
     }
 }

@@ -77,7 +77,7 @@ impl Workbench {
                     continue;
                 }
             };
-            if purpose == Purpose::Page && now < self.pages.next_start() {
+            if purpose.is_rated() && now < self.pages.next_start() {
                 pick::put_back(lane, link, purpose);
                 return Selection::RateLimited;
             }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::Workbench;
-use crate::base::job::{LaneId, Purpose};
+use crate::base::job::LaneId;
 use crate::base::link::Link;
 use crate::base::time::Time;
 use crate::crawl::rules::Pace;
@@ -42,6 +42,13 @@ impl Workbench {
     /// Sets or ends backpressure: meanwhile no request starts, and requests in flight may finish.
     pub fn hold_back(&mut self, held_back: bool) {
         self.holds.is_behind = held_back;
+    }
+
+    /// Sets whether pages that were not tried yet may start. Everything else may.
+    pub fn hold_pages(&mut self, are_held: bool, now: Time) {
+        if self.pages.hold(are_held) && !are_held {
+            self.lanes.ids().into_iter().for_each(|id| self.place(id, now));
+        }
     }
 
     /// Starts or ends waiting for a larger share of a limit of the fleet: meanwhile no request starts, and requests in
@@ -99,7 +106,7 @@ impl Workbench {
             entry.lane.queue.extend(kept);
             removed.extend(matching);
             for Reverse(retry) in std::mem::take(&mut entry.lane.retries) {
-                if !matches!(retry.purpose, Purpose::Robots(_)) && should_remove(&retry.link) {
+                if retry.purpose.is_in_frontier() && should_remove(&retry.link) {
                     removed.push(retry.link);
                 } else {
                     entry.lane.retries.push(Reverse(retry));
@@ -148,6 +155,6 @@ impl Workbench {
 fn take_links(lane: &mut Lane, links: &mut Vec<Link>) {
     lane.site_files.take();
     links.extend(lane.queue.drain(..));
-    let page_retries = lane.retries.drain().filter(|Reverse(retry)| !matches!(retry.purpose, Purpose::Robots(_)));
+    let page_retries = lane.retries.drain().filter(|Reverse(retry)| retry.purpose.is_in_frontier());
     links.extend(page_retries.map(|Reverse(retry)| retry.link));
 }

@@ -1,0 +1,192 @@
+//! What rendering a page adds to its visit: [`Visit::add_rendered`], and the facts about it for the record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
+
+use crate::base::link::LinkKind;
+use crate::base::link_list::LinkList;
+use crate::base::url::Url;
+use crate::crawl::response::WholeResponse;
+use crate::crawl::rules::Rules;
+use crate::crawl::visit::Visit;
+use crate::http::conn::Headers;
+use crate::render::{RenderEnd, RenderReason, RenderedPage};
+
+/// The field `render` of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RenderFacts {
+    /// Why the page was rendered.
+    pub reason: RenderReason,
+    /// Why the rendering ended.
+    pub end: RenderEnd,
+    /// Wall-clock milliseconds without the waits for responses.
+    pub ms: u64,
+    /// Virtual milliseconds.
+    pub virtual_ms: u64,
+    /// Requests of the page.
+    pub requests: u32,
+    /// Those that were answered from the cache of the crawl.
+    pub cached: u32,
+    /// Those that were refused, with the doors that scripts tried.
+    pub refused: u32,
+    /// Words that rendering added.
+    pub words: u64,
+    /// Links to follow that rendering added.
+    pub links: u32,
+    /// Errors of scripts: the first ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+}
+
+impl Visit {
+    /// Whether the page has hardly any content without its scripts.
+    pub fn looks_empty(&self) -> bool {
+        self.findings.facts.as_ref().is_some_and(|facts| facts.needs_scripts)
+    }
+
+    /// Replaces the findings of the page by those of the rendered document, and keeps the links that only the static
+    /// page has. A link that only scripts made has the kind `script`. If there is no document, the static findings stay.
+    /// The facts about the response stay in any case.
+    pub fn add_rendered(&mut self, rendered: RenderedPage, reason: RenderReason, cached: u32, rules: &Arc<Rules>) {
+        let words = |visit: &Self| visit.findings.facts.as_ref().map_or(0, |facts| facts.words);
+        let (static_words, static_links) = (words(self), self.findings.links);
+        let has_document = rendered.document.is_some();
+        let RenderedPage { end, document, busy, virtual_time, requests, refused, errors, links } = rendered;
+        if let Some(document) = document {
+            let digest = self.findings.digest;
+            let of_static_page = self.for_keeper.edges.take().unwrap_or_default();
+            let headers = self.body.as_mut().map(|body| std::mem::take(&mut body.headers)).unwrap_or_default();
+            let response = WholeResponse {
+                head: head(&headers),
+                body: document.into_bytes(),
+                started: self.facts.started,
+                arrived: self.facts.started,
+                ended: self.facts.started,
+                ..WholeResponse::default()
+            };
+            response.replace_page_of(self, rules);
+            if let Some(body) = &mut self.body {
+                body.headers = headers;
+            }
+            self.findings.digest = digest;
+            let of_document = self.for_keeper.edges.take().unwrap_or_default();
+            let merged = merge(&of_static_page, &of_document, &links, &self.link.url, rules.max_url);
+            self.findings.rejected.clear();
+            self.findings.skipped.clear();
+            let body = self.body.take();
+            self.follow_links(&merged, self.findings.nofollow, body.as_ref().map_or(&[], |body| &body.bytes), rules);
+            self.body = body;
+            self.findings.all_links = rules.with_links.then(|| Box::new(merged.clone()));
+            self.for_keeper.edges = Some(Box::new(merged));
+        }
+        let gained = |now: u64, before: u64| if has_document { now.saturating_sub(before) } else { 0 };
+        self.findings.render = Some(Box::new(RenderFacts {
+            reason,
+            end,
+            ms: millis(busy),
+            virtual_ms: millis(virtual_time),
+            requests,
+            cached,
+            refused,
+            words: gained(words(self), static_words),
+            links: self.findings.links.saturating_sub(static_links),
+            errors,
+        }));
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The head for the rendered document: with the fields of the response that say something about the links of the page.
+fn head(headers: &Headers) -> Vec<u8> {
+    let mut head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n".to_vec();
+    let is_kept = |name: &str| ["x-robots-tag", "link", "refresh"].iter().any(|kept| name.eq_ignore_ascii_case(kept));
+    for (name, value) in headers.iter().filter(|(name, _)| is_kept(name)) {
+        head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// The links of the rendered document, then those that only the static page has, then those that scripts opened.
+fn merge(of_page: &LinkList, of_document: &LinkList, opened: &[String], page: &Url, max_url: usize) -> LinkList {
+    let known: HashSet<&str> = of_page.texts().map(|(url, ..)| url).collect();
+    let mut seen: HashSet<(&str, LinkKind)> = HashSet::new();
+    let mut merged = LinkList::with_capacity(of_page.len() + of_document.len(), of_page.bytes() + of_document.bytes());
+    let rendered = of_document.texts().map(|(url, kind, nofollow, anchor)| {
+        let is_new = kind.is_page() && !known.contains(url);
+        (url, if is_new { LinkKind::Script } else { kind }, nofollow, anchor)
+    });
+    for (url, kind, nofollow, anchor) in rendered.chain(of_page.texts()) {
+        if seen.insert((url, kind)) {
+            merged.push(url, kind, nofollow);
+            if let Some(anchor) = anchor {
+                merged.set_anchor(merged.len() - 1, anchor);
+            }
+        }
+    }
+    let mut added: HashSet<Url> = HashSet::new();
+    for url in opened.iter().filter_map(|text| Url::parse(text).ok()) {
+        let is_known = seen.iter().any(|(known, kind)| *known == url.as_str() && kind.is_page());
+        if url != *page && url.as_str().len() <= max_url && !is_known && added.insert(url.clone()) {
+            merged.push(url.as_str(), LinkKind::Script, false);
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::job::{Job, LaneHttp, LaneId, Purpose};
+    use crate::base::link::Link;
+    use crate::base::time::Time;
+    use crate::crawl::rules::Config;
+
+    #[test]
+    fn a_rendered_document_adds_links_and_keeps_what_the_response_says() {
+        let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(1).expect("valid settings"));
+        let job = Job {
+            link: Link::root(Url::parse("http://h.example/").expect("a URL"), 5),
+            purpose: Purpose::Page,
+            lane: LaneId(0),
+            slot: 0,
+            http: LaneHttp::Serial,
+            unprocessed: 0,
+            addresses: Arc::new([]),
+            extras: None,
+        };
+        let body = b"<title>Static</title><a href=/static>s</a><script src=/app.js></script>".to_vec();
+        let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n".to_vec();
+        let mut visit = WholeResponse { head, body, ..WholeResponse::default() }.into_visit(job, &rules);
+        let (digest, bytes) = (visit.findings.digest, visit.facts.bytes_body);
+        let rendered = RenderedPage {
+            end: RenderEnd::Idle,
+            document: Some("<title>Rendered</title><a href=/new>three more words</a><img src=/i.png>".into()),
+            busy: Duration::from_millis(48),
+            virtual_time: Duration::from_millis(2_500),
+            requests: 3,
+            refused: 1,
+            errors: vec!["TypeError: x".into()],
+            links: ["http://h.example/pushed#top", "http://h.example/", "http://h.example/static", "about:blank"]
+                .map(str::to_owned)
+                .to_vec(),
+        };
+        visit.add_rendered(rendered, RenderReason::Always, 1, &rules);
+        assert_eq!(visit.findings.title.as_deref(), Some("Rendered"));
+        assert_eq!((visit.findings.digest, visit.facts.bytes_body), (digest, bytes));
+        let followed: Vec<_> =
+            visit.for_keeper.found.iter().map(|(url, kind)| (url.target().to_owned(), kind)).collect();
+        let expected = [("/new", LinkKind::Script), ("/static", LinkKind::Anchor), ("/pushed", LinkKind::Script)];
+        assert_eq!(followed, expected.map(|(url, kind)| (url.to_owned(), kind)));
+        let facts = visit.findings.render.expect("it was rendered");
+        assert_eq!((facts.links, facts.words, facts.ms, facts.virtual_ms), (2, 2, 48, 2_500));
+        assert_eq!(visit.facts.started, Time::ZERO);
+    }
+}

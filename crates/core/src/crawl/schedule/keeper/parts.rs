@@ -1,0 +1,53 @@
+//! Parts of rendered pages: requests that are jobs of their hosts like all others, and no links of the frontier.
+
+use super::{Keeper, Settled};
+use crate::base::job::{PagePart, Purpose};
+use crate::base::link::Link;
+use crate::base::time::Time;
+use crate::crawl::record;
+use crate::crawl::rules::Rules;
+use crate::crawl::schedule::frontier::{Frontier, History, Settlement, StoreError};
+use crate::crawl::visit::Visit;
+use crate::page::reader::{DeliveredBodies, HeldBody};
+
+impl<F: Frontier + History> Keeper<F> {
+    /// Requests a part of a page that a fetcher continues. [`Keeper::received`] returns its visit.
+    pub fn ask_part(&mut self, link: Link, part: PagePart, now: Time) -> Result<(), StoreError> {
+        let lane = self.frontier.lane_of(link.url.host())?;
+        self.open_parts += 1;
+        self.bench.add_site_file(lane, link, Purpose::Part(Box::new(part)), now);
+        Ok(())
+    }
+
+    /// Archives the response of a part, and writes its record if there is one.
+    pub(super) fn settle_part(&mut self, mut visit: Box<Visit>) -> Result<(), StoreError> {
+        self.open_parts = self.open_parts.saturating_sub(1);
+        let exchange = visit.for_keeper.archive.take();
+        let (place, mut archive) =
+            self.archive_layout.as_mut().zip(exchange).map(|(layout, exchange)| layout.place(*exchange, None)).unzip();
+        let mut line = Vec::new();
+        // The segments of a fleet store an exchange with its record.
+        if self.rules.with_requests || self.rules.archive_segments {
+            record::encode_part(&visit, place.as_ref(), &mut line);
+            let archive = place.as_ref().zip(archive.as_mut());
+            self.frontier.settle(&mut [Settlement { archive, ..Settlement::line(&line) }])?;
+        }
+        self.settled.push(Settled { visit, line, archive, change: None });
+        Ok(())
+    }
+}
+
+/// Drops the body of a page that was delivered for rendering only.
+pub(super) fn release_body(visit: &mut Visit, rules: &Rules) {
+    if !rules.bodies.rendered {
+        return;
+    }
+    match &mut visit.body {
+        Some(body) if rules.bodies.delivered != DeliveredBodies::None => {
+            let headers = std::mem::take(&mut body.headers);
+            **body = HeldBody::new(rules.budget.hold());
+            body.headers = headers;
+        }
+        body => *body = None,
+    }
+}

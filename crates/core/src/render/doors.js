@@ -1,0 +1,164 @@
+// Runs before every script of every frame of a rendered page. It closes the ways out of the page that requests do not
+// go through, makes the sources of chance depend on the page only, and counts what the page still waits for.
+(() => {
+  'use strict';
+  const SEED = 0;
+  const MAX_LINKS = 1000;
+  const MAX_ROUTES = 200;
+  const g = globalThis;
+  const apply = Reflect.apply;
+  const round = Math.round;
+  const timers = new Map();
+  const links = [];
+  let frames = 0, observed = 0, closed = 0, routes = 0;
+  const now = performance.now.bind(performance);
+  const setTimer = g.setTimeout.bind(g);
+  const set = (owner, key, value) => {
+    try { Object.defineProperty(owner, key, { value, writable: true, configurable: true, enumerable: false }); } catch {}
+  };
+  // A proxy of a native function still looks like one to the page.
+  const wrap = (owner, key, handler) => {
+    const native = owner && owner[key];
+    if (typeof native === 'function') set(owner, key, new Proxy(native, { apply: handler }));
+  };
+  const note = (target) => {
+    try { if (links.length < MAX_LINKS) links.push(String(new URL(target, document.baseURI))); } catch {}
+  };
+
+  // Timers: which are pending, and when they are due.
+  const once = (owner, key, delayOf) => wrap(owner, key, (native, self, args) => {
+    const callback = args[0];
+    if (typeof callback !== 'function') return apply(native, self, args);
+    let id;
+    args[0] = function () { timers.delete(id); return apply(callback, this, arguments); };
+    id = apply(native, self, args);
+    timers.set(id, now() + delayOf(args));
+    return id;
+  });
+  once(g, 'setTimeout', (args) => +args[1] || 0);
+  once(g, 'requestIdleCallback', () => 0);
+  wrap(g, 'setInterval', (native, self, args) => {
+    const id = apply(native, self, args);
+    timers.set(id, now() + (+args[1] || 0));
+    return id;
+  });
+  const clear = (key) => wrap(g, key, (native, self, args) => {
+    timers.delete(args[0]);
+    return apply(native, self, args);
+  });
+  ['clearTimeout', 'clearInterval', 'cancelIdleCallback'].forEach(clear);
+
+  // Frames: whether the page waits for one.
+  const waiting = new Set();
+  wrap(g, 'requestAnimationFrame', (native, self, args) => {
+    const callback = args[0];
+    if (typeof callback !== 'function') return apply(native, self, args);
+    let id;
+    args[0] = function (time) { waiting.delete(id); return apply(callback, this, [round(time)]); };
+    id = apply(native, self, args);
+    waiting.add(id);
+    return id;
+  });
+  wrap(g, 'cancelAnimationFrame', (native, self, args) => {
+    waiting.delete(args[0]);
+    return apply(native, self, args);
+  });
+  for (const name of ['IntersectionObserver', 'ResizeObserver']) {
+    if (g[name]) wrap(g[name].prototype, 'observe', (native, self, args) => { observed = 3; return apply(native, self, args); });
+  }
+
+  // Clocks are read in whole milliseconds: the fraction is the time of the machine.
+  set(Performance.prototype, 'now', function now_() { return round(now()); });
+  const chance = () => {
+    let state = (SEED ^ 0x9e3779b9) >>> 0;
+    return () => {
+      state = (state + 0x6d2b79f5) >>> 0;
+      let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+      mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+      return (mixed ^ (mixed >>> 14)) >>> 0;
+    };
+  };
+  const forMath = chance();
+  set(Math, 'random', function random() { return forMath() / 4294967296; });
+  const forCrypto = chance();
+  if (g.crypto) {
+    const fill = (array) => {
+      const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+      for (let i = 0; i < bytes.length; i++) bytes[i] = forCrypto() & 255;
+      return array;
+    };
+    wrap(Crypto.prototype, 'getRandomValues', (native, self, args) => { apply(native, self, args); return fill(args[0]); });
+    wrap(Crypto.prototype, 'randomUUID', () => {
+      const hex = [...fill(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+      return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
+    });
+  }
+  try { Object.defineProperty(Navigator.prototype, 'hardwareConcurrency', { get: () => 4 }); } catch {}
+
+  // Doors.
+  const broken = (name) => class extends EventTarget {
+    constructor(url) {
+      super();
+      closed++;
+      this.url = String(url);
+      this.readyState = name === 'EventSource' ? 2 : 3;
+      setTimer(() => {
+        for (const type of ['error', 'close']) {
+          const event = new Event(type);
+          this.dispatchEvent(event);
+          const listener = this['on' + type];
+          if (typeof listener === 'function') { try { apply(listener, this, [event]); } catch {} }
+        }
+      }, 0);
+    }
+    send() {}
+    close() {}
+  };
+  for (const name of ['WebSocket', 'EventSource']) if (g[name]) set(g, name, broken(name));
+  for (const name of ['Worker', 'SharedWorker', 'WebTransport', 'WebSocketStream', 'RTCPeerConnection',
+    'webkitRTCPeerConnection', 'RTCDataChannel', 'RTCIceTransport', 'PaymentRequest', 'Notification']) {
+    if (!(name in g)) continue;
+    set(g, name, function () {
+      closed++;
+      throw new DOMException(name + ' is not available', 'SecurityError');
+    });
+  }
+  set(Navigator.prototype, 'sendBeacon', function sendBeacon() { closed++; return true; });
+  for (const name of ['serviceWorker', 'storage', 'locks']) { try { delete Navigator.prototype[name]; } catch {} }
+  set(g, 'open', function open(url) { closed++; if (url) note(url); return null; });
+  set(g, 'alert', function alert() {});
+  set(g, 'print', function print() {});
+  set(g, 'confirm', function confirm() { return false; });
+  set(g, 'prompt', function prompt() { return null; });
+  for (const name of ['back', 'forward', 'go']) set(History.prototype, name, function () { closed++; });
+  for (const name of ['pushState', 'replaceState']) {
+    wrap(History.prototype, name, (native, self, args) => {
+      if (++routes > MAX_ROUTES) return undefined;
+      if (args.length > 2 && args[2] != null) note(args[2]);
+      return apply(native, self, args);
+    });
+  }
+
+  // What the page still waits for, for the crawler.
+  const isFramed = () => { try { return g.length > 0; } catch { return true; } };
+  const probe = (end) => {
+    const root = document.scrollingElement || document.documentElement;
+    const time = now();
+    let pending = 0;
+    timers.forEach((due) => { if (due <= end) pending++; });
+    if (observed > 0) observed--;
+    return JSON.stringify({
+      now: time, pending, frame: waiting.size > 0 || observed > 0, framed: isFramed(), closed,
+      loaded: document.readyState === 'complete',
+      bottom: root ? root.scrollTop + g.innerHeight : 0, height: root ? root.scrollHeight : 0,
+      nodes: document.getElementsByTagName('*').length, links,
+    });
+  };
+  const scroll = () => {
+    const root = document.scrollingElement || document.documentElement;
+    if (root) root.scrollTop += g.innerHeight;
+    observed = 3;
+    return probe(0);
+  };
+  Object.defineProperty(g, Symbol.for('argiope'), { value: Object.freeze({ probe, scroll }) });
+})();

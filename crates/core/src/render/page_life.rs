@@ -1,0 +1,795 @@
+//! The life of one rendered page: from an empty tab to the document.
+//!
+//! A page is always in one [`Phase`]. Most phases send commands and end when all of them are answered. The order is
+//! fixed, so that what scripts see does not depend on when answers arrive:
+//!
+//! 1. Virtual time runs until its slice is used up, or until the page makes a request.
+//! 2. It is then stopped. A round trip through the page shows all requests that were made up to there.
+//! 3. When all of them have an answer, the answers are delivered in the order of the requests, and time runs again.
+//!
+//! After a slice, the page is asked what it still waits for. If it waits for a frame, it gets one.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::protocol::{Outbox, Probe, Reply, RequestPaused};
+use super::{Interact, RenderEnd, RenderLimits};
+use crate::base::time::Time;
+use crate::base::url::Url;
+
+/// A page that is being rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TabId(pub u64);
+
+/// The page to render: the response that the crawl has.
+#[derive(Clone, Debug)]
+pub struct PageInput {
+    /// The address of the page.
+    pub url: Url,
+    /// Header fields of the response.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    /// The body, decoded from its content codings.
+    pub body: Vec<u8>,
+    /// The cookies that scripts may read.
+    pub cookies: Vec<(String, String)>,
+    /// The time of day at which the page begins, in seconds since the Unix epoch.
+    pub wall_seconds: i64,
+    /// What scripts read as chance is computed from this.
+    pub seed: u32,
+}
+
+/// A request of a page, to be answered with [`DevTools::answer`](super::DevTools::answer).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowserRequest {
+    /// Its number in the browser.
+    pub id: u64,
+    pub url: Url,
+    pub method: String,
+    /// Header fields that scripts or elements set. Cookies are in `cookies`.
+    pub headers: Vec<(Box<str>, Box<str>)>,
+    pub body: Vec<u8>,
+    pub kind: RequestKind,
+    /// The cookies of the page for this URL.
+    pub cookies: Vec<(String, String)>,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestKind {
+    /// The document of a frame.
+    Document,
+    Style,
+    Script,
+    Image,
+    Media,
+    Font,
+    /// `fetch` and `XMLHttpRequest`.
+    Xhr,
+    Other,
+}
+
+impl RequestKind {
+    /// The name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Style => "style",
+            Self::Script => "script",
+            Self::Image => "image",
+            Self::Media => "media",
+            Self::Font => "font",
+            Self::Xhr => "xhr",
+            Self::Other => "other",
+        }
+    }
+
+    /// The kind of a resource type of the protocol. `None` if such requests are refused.
+    fn of(resource_type: &str) -> Option<Self> {
+        Some(match resource_type {
+            "Document" => Self::Document,
+            "Stylesheet" => Self::Style,
+            "Script" => Self::Script,
+            "Image" => Self::Image,
+            "Media" | "TextTrack" => Self::Media,
+            "Font" => Self::Font,
+            "XHR" | "Fetch" => Self::Xhr,
+            "Manifest" | "Other" => Self::Other,
+            _ => return None,
+        })
+    }
+}
+
+/// The answer to a request of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BrowserAnswer {
+    Response {
+        status: u16,
+        headers: Vec<(Box<str>, Box<str>)>,
+        /// The body, decoded from its content codings.
+        body: Vec<u8>,
+    },
+    /// The rules of the crawl forbid the request.
+    Refused,
+    /// There was no response.
+    Failed,
+}
+
+/// The result of a rendering.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderedPage {
+    pub end: RenderEnd,
+    /// The document as HTML; `None` if there is none.
+    pub document: Option<String>,
+    /// Wall-clock time without the waits for responses.
+    pub busy: Duration,
+    /// Virtual time that has passed.
+    pub virtual_time: Duration,
+    /// Requests that were passed on.
+    pub requests: u32,
+    /// Requests that were refused, and doors that were tried.
+    pub refused: u32,
+    /// Errors of scripts: the first ones.
+    pub errors: Vec<String>,
+    /// Routes that scripts pushed, and addresses that they wanted to open or to go to.
+    pub links: Vec<String>,
+}
+
+/// How many messages of script errors are kept, and how long each may be.
+const MAX_ERRORS: usize = 5;
+const MAX_ERROR_LENGTH: usize = 300;
+/// Limit on the links that scripts opened.
+const MAX_LINKS: usize = 1_000;
+/// Limit on the elements of a document.
+const MAX_NODES: u64 = 500_000;
+/// The lengths of the slices of virtual time: the first ones are short, because most pages are complete soon.
+const SLICES: [u64; 4] = [100, 100, 200, 300];
+const LONG_SLICE: u64 = 500;
+/// How often the page must be found idle before it counts as complete.
+const IDLE_PROBES: u32 = 2;
+/// The same for a page with frames, whose timers are not counted.
+const FRAMED_IDLE_PROBES: u32 = 4;
+/// How many screens are scrolled, and how many slices each one gets at most.
+const MAX_SCREENS: u32 = 5;
+const SLICES_PER_SCREEN: u32 = 3;
+/// How long a page that was stopped may take for its document.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(3);
+/// The wait for responses may take this many times the busy time.
+const WAIT_FACTOR: u32 = 10;
+/// A transparent image of one pixel, in place of the images that are not requested.
+const NO_IMAGE: &str = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
+
+/// What a page does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The tab is created.
+    Opening,
+    /// The tab is prepared. The page must not begin before that: its scripts would find the doors open.
+    Preparing,
+    /// The first document is loaded.
+    Loading,
+    /// Virtual time runs.
+    Running,
+    /// Virtual time is being stopped.
+    Stopping,
+    /// Requests wait for their answers.
+    Waiting,
+    /// Answers are being delivered.
+    Delivering,
+    /// The delivered answers reach the page.
+    Delivered,
+    /// The page is asked what it waits for.
+    Probing,
+    /// The page gets a frame.
+    Framing,
+    /// The document is read.
+    Reading,
+    /// The rendering is over.
+    Over,
+}
+
+/// A request that has no answer yet, or one that is not delivered.
+#[derive(Debug)]
+struct HeldRequest {
+    id: u64,
+    fetch_id: String,
+    /// The request, until its cookies are known and it is passed on.
+    unsent: Option<Box<BrowserRequest>>,
+    answer: Option<BrowserAnswer>,
+}
+
+/// The state of one rendered page.
+#[derive(Debug)]
+pub(super) struct PageLife {
+    tab: TabId,
+    limits: RenderLimits,
+    input: PageInput,
+    phase: Phase,
+    pub(super) context: Option<String>,
+    pub(super) target: Option<String>,
+    pub(super) session: Option<String>,
+    /// The main frame, once the first document has begun.
+    main_frame: Option<String>,
+    is_document_sent: bool,
+    /// Commands that the phase waits for.
+    steps: u32,
+    /// In the order in which the page made them.
+    held: Vec<HeldRequest>,
+    /// Requests to be passed on to the caller.
+    ready: Vec<BrowserRequest>,
+    probe: Probe,
+    /// The browser's clock at virtual time zero.
+    ticks: f64,
+    slices: u32,
+    idle_probes: u32,
+    screens: u32,
+    slices_of_screen: u32,
+    /// Elements when the last screen was scrolled.
+    nodes_before: u64,
+    end: Option<RenderEnd>,
+    opened: Time,
+    busy_since: Time,
+    busy: Duration,
+    reading_until: Time,
+    requests: u32,
+    refused: u32,
+    errors: Vec<String>,
+    links: Vec<String>,
+    document: Option<String>,
+}
+
+impl PageLife {
+    pub(super) fn new(tab: TabId, input: PageInput, limits: RenderLimits, now: Time) -> Self {
+        Self {
+            tab,
+            limits,
+            input,
+            phase: Phase::Opening,
+            context: None,
+            target: None,
+            session: None,
+            main_frame: None,
+            is_document_sent: false,
+            steps: 0,
+            held: Vec::new(),
+            ready: Vec::new(),
+            probe: Probe::default(),
+            ticks: 0.0,
+            slices: 0,
+            idle_probes: 0,
+            screens: 0,
+            slices_of_screen: 0,
+            nodes_before: 0,
+            end: None,
+            opened: now,
+            busy_since: now,
+            busy: Duration::ZERO,
+            reading_until: Time::NEVER,
+            requests: 0,
+            refused: 0,
+            errors: Vec::new(),
+            links: Vec::new(),
+            document: None,
+        }
+    }
+
+    pub(super) fn begin(&mut self, out: &mut Outbox) {
+        let params = json!({ "disposeOnDetach": true });
+        out.send(self.tab, None, "Target.createBrowserContext", params, Some(Reply::Context));
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// Whether the next progress depends on the caller, who owes answers.
+    fn awaits_answers(&self) -> bool {
+        self.phase == Phase::Waiting && self.steps == 0
+    }
+
+    /// When [`PageLife::expire`] must be called.
+    pub(super) fn deadline(&self) -> Time {
+        let whole = self.opened + self.limits.busy_time * WAIT_FACTOR;
+        match self.phase {
+            Phase::Over => Time::NEVER,
+            Phase::Reading => self.reading_until,
+            _ if self.awaits_answers() => whole,
+            _ => whole.min(self.busy_since + self.limits.busy_time.saturating_sub(self.busy)),
+        }
+    }
+
+    /// Ends the page if its time is used up.
+    pub(super) fn expire(&mut self, now: Time, out: &mut Outbox) {
+        if now < self.deadline() {
+            return;
+        }
+        match self.phase {
+            Phase::Over => {}
+            Phase::Reading => self.finish(now),
+            Phase::Opening | Phase::Preparing | Phase::Loading => {
+                self.end = Some(RenderEnd::Timeout);
+                self.finish(now);
+            }
+            _ => self.stop(RenderEnd::Timeout, now, out),
+        }
+    }
+
+    /// Stops the page wherever it is, and reads its document.
+    fn stop(&mut self, end: RenderEnd, now: Time, out: &mut Outbox) {
+        self.end.get_or_insert(end);
+        out.forget(self.tab);
+        self.command(out, "Runtime.terminateExecution", json!({}), None);
+        self.command(out, "Emulation.setVirtualTimePolicy", json!({ "policy": "pause" }), None);
+        for request in std::mem::take(&mut self.held) {
+            self.fail(out, &request.fetch_id, "AccessDenied", None);
+        }
+        self.ready.clear();
+        self.read_document(now, out);
+    }
+
+    fn command(&self, out: &mut Outbox, method: &str, params: Value, reply: Option<Reply>) {
+        out.send(self.tab, self.session.as_deref(), method, params, reply);
+    }
+
+    fn step(&mut self, out: &mut Outbox, method: &str, params: Value) {
+        self.steps += 1;
+        self.command(out, method, params, Some(Reply::Step));
+    }
+
+    fn fail(&self, out: &mut Outbox, fetch_id: &str, reason: &str, reply: Option<Reply>) {
+        self.command(out, "Fetch.failRequest", json!({ "requestId": fetch_id, "errorReason": reason }), reply);
+    }
+
+    /// The tab exists: prepares it, and loads the page.
+    pub(super) fn attached(&mut self, session: String, doors: &str, out: &mut Outbox) {
+        self.session = Some(session);
+        self.phase = Phase::Preparing;
+        self.step(out, "Page.enable", json!({}));
+        self.step(out, "Runtime.enable", json!({}));
+        let auto_attach = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true });
+        self.step(out, "Target.setAutoAttach", auto_attach);
+        let seed = format!("const SEED = {};", self.input.seed);
+        let source = doors.replacen("const SEED = 0;", &seed, 1);
+        self.step(out, "Page.addScriptToEvaluateOnNewDocument", json!({ "source": source }));
+        self.step(out, "Fetch.enable", json!({ "patterns": [{ "urlPattern": "*" }] }));
+        if !self.input.cookies.is_empty() {
+            let url = self.input.url.as_str();
+            let cookies = self.input.cookies.iter();
+            let cookies: Vec<_> =
+                cookies.map(|(name, value)| json!({ "name": name, "value": value, "url": url })).collect();
+            self.step(out, "Network.setCookies", json!({ "cookies": cookies }));
+        }
+        self.steps += 1;
+        let clock = json!({ "policy": "pause", "initialVirtualTime": self.input.wall_seconds });
+        self.command(out, "Emulation.setVirtualTimePolicy", clock, Some(Reply::Clock));
+    }
+
+    /// Virtual time zero is known.
+    pub(super) fn clock_set(&mut self, ticks: f64, now: Time, out: &mut Outbox) {
+        self.ticks = ticks;
+        self.step_done(now, out);
+    }
+
+    /// The tab is prepared: loads the page. This ends with the answers to two commands.
+    fn load(&mut self, out: &mut Outbox) {
+        self.phase = Phase::Loading;
+        self.steps = 2;
+        let url = self.input.url.as_str();
+        self.command(out, "Page.navigate", json!({ "url": url }), Some(Reply::Navigation));
+    }
+
+    /// The browser has begun or refused the document.
+    pub(super) fn navigated(&mut self, frame: String, error: Option<String>, now: Time, out: &mut Outbox) {
+        self.main_frame = Some(frame);
+        match error {
+            Some(error) => {
+                self.note_error(&error);
+                self.end = Some(RenderEnd::Refused);
+                self.finish(now);
+            }
+            None => self.step_done(now, out),
+        }
+    }
+
+    /// The page wants to request something.
+    pub(super) fn request(&mut self, id: u64, paused: RequestPaused, now: Time, out: &mut Outbox) {
+        let RequestPaused { request_id: fetch_id, request, frame_id, resource_type } = paused;
+        if matches!(self.phase, Phase::Reading | Phase::Over) {
+            return self.fail(out, &fetch_id, "AccessDenied", None);
+        }
+        if !self.is_document_sent && resource_type == "Document" {
+            self.is_document_sent = true;
+            let headers = std::mem::take(&mut self.input.headers);
+            let body = std::mem::take(&mut self.input.body);
+            let is_kept = |name: &str| !name.eq_ignore_ascii_case("content-disposition");
+            let headers = headers.into_iter().filter(|(name, _)| is_kept(name)).collect();
+            self.fulfill(out, &fetch_id, 200, headers, &body, Some(Reply::Step));
+            return;
+        }
+        let is_main = resource_type == "Document" && Some(&frame_id) == self.main_frame.as_ref();
+        let is_change = !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+        if is_main {
+            if !is_change {
+                self.note_link(request.url);
+            }
+            return self.fail(out, &fetch_id, "Aborted", None);
+        }
+        if request.method == "OPTIONS" {
+            return self.allow_preflight(out, &fetch_id, &request.headers);
+        }
+        let (kind, url) = (RequestKind::of(&resource_type), Url::parse(&request.url));
+        let (Some(kind), Ok(url)) = (kind, url) else {
+            return self.refuse(out, &fetch_id, now);
+        };
+        match kind {
+            RequestKind::Image if !self.limits.with_images => {
+                let headers = vec![("Content-Type".into(), "image/gif".into())];
+                self.respond(out, &fetch_id, 200, headers, NO_IMAGE.into(), None);
+                return;
+            }
+            RequestKind::Media | RequestKind::Font if !self.limits.with_images => {
+                return self.fail(out, &fetch_id, "Aborted", None);
+            }
+            _ => {}
+        }
+        let body: Vec<u8> =
+            request.post_data_entries.iter().filter_map(|part| STANDARD.decode(&part.bytes).ok()).flatten().collect();
+        let is_body_lost = request.has_post_data && body.is_empty();
+        if self.requests >= self.limits.requests || is_body_lost || (is_change && self.screens > 0) {
+            return self.refuse(out, &fetch_id, now);
+        }
+        self.requests += 1;
+        let headers = request_headers(&request.headers, &self.input.url, &url, is_change, kind);
+        let method = request.method;
+        self.command(out, "Network.getCookies", json!({ "urls": [url.as_str()] }), Some(Reply::Cookies(id)));
+        let request = BrowserRequest { id, url, method, headers, body, kind, cookies: Vec::new() };
+        self.held.push(HeldRequest { id, fetch_id, unsent: Some(Box::new(request)), answer: None });
+        if self.phase == Phase::Running {
+            self.phase = Phase::Stopping;
+            self.steps = 0;
+            self.step(out, "Emulation.setVirtualTimePolicy", json!({ "policy": "pause" }));
+        }
+    }
+
+    /// The cookies for a request are known: it can be passed on.
+    pub(super) fn cookies_known(&mut self, id: u64, cookies: Vec<(String, String)>) {
+        if let Some(mut request) =
+            self.held.iter_mut().find(|request| request.id == id).and_then(|held| held.unsent.take())
+        {
+            request.cookies = cookies;
+            self.ready.push(*request);
+        }
+    }
+
+    /// Requests for the caller, since the last call.
+    pub(super) fn take_ready(&mut self) -> Vec<BrowserRequest> {
+        std::mem::take(&mut self.ready)
+    }
+
+    fn refuse(&mut self, out: &mut Outbox, fetch_id: &str, now: Time) {
+        self.refused += 1;
+        self.fail(out, fetch_id, "AccessDenied", None);
+        if self.refused > self.limits.requests && self.phase != Phase::Loading {
+            self.stop(RenderEnd::Requests, now, out);
+        }
+    }
+
+    /// Answers the question of the browser whether another origin allows a request. The origin itself is not asked:
+    /// whether the page may read the response is decided by the headers of the response.
+    fn allow_preflight(&mut self, out: &mut Outbox, fetch_id: &str, asked: &serde_json::Map<String, Value>) {
+        let of = |name: &str| {
+            let field = asked.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+            field.and_then(|(_, value)| value.as_str()).unwrap_or("*").into()
+        };
+        let headers = vec![
+            ("Access-Control-Allow-Origin".into(), of("origin")),
+            ("Access-Control-Allow-Credentials".into(), "true".into()),
+            ("Access-Control-Allow-Methods".into(), of("access-control-request-method")),
+            ("Access-Control-Allow-Headers".into(), of("access-control-request-headers")),
+        ];
+        self.respond(out, fetch_id, 204, headers, String::new(), None);
+    }
+
+    fn fulfill(
+        &self,
+        out: &mut Outbox,
+        fetch_id: &str,
+        status: u16,
+        headers: Vec<(Box<str>, Box<str>)>,
+        body: &[u8],
+        reply: Option<Reply>,
+    ) {
+        self.respond(out, fetch_id, status, headers, STANDARD.encode(body), reply);
+    }
+
+    fn respond(
+        &self,
+        out: &mut Outbox,
+        fetch_id: &str,
+        status: u16,
+        headers: Vec<(Box<str>, Box<str>)>,
+        base64_body: String,
+        reply: Option<Reply>,
+    ) {
+        let headers = headers.iter().filter(|(name, _)| is_for_page(name));
+        let headers: Vec<_> = headers.map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        let params = json!({
+            "requestId": fetch_id, "responseCode": status, "responseHeaders": headers, "body": base64_body,
+        });
+        self.command(out, "Fetch.fulfillRequest", params, reply);
+    }
+
+    /// The caller's answer to a request.
+    pub(super) fn answer(&mut self, id: u64, answer: BrowserAnswer, now: Time, out: &mut Outbox) {
+        if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
+            held.answer = Some(answer);
+        }
+        if self.awaits_answers() {
+            self.busy_since = now;
+            self.wait_for_answers(now, out);
+        }
+    }
+
+    /// Delivers the answers if all are there. Otherwise the page waits.
+    fn wait_for_answers(&mut self, now: Time, out: &mut Outbox) {
+        self.phase = Phase::Waiting;
+        self.steps = 0;
+        if self.held.iter().any(|held| held.answer.is_none()) {
+            self.busy += now - self.busy_since;
+            self.busy_since = now;
+            return;
+        }
+        self.phase = Phase::Delivering;
+        for held in std::mem::take(&mut self.held) {
+            self.steps += 1;
+            match held.answer {
+                Some(BrowserAnswer::Response { status, headers, body }) => {
+                    self.fulfill(out, &held.fetch_id, status, headers, &body, Some(Reply::Step));
+                }
+                Some(BrowserAnswer::Refused) => {
+                    self.refused += 1;
+                    self.fail(out, &held.fetch_id, "AccessDenied", Some(Reply::Step));
+                }
+                Some(BrowserAnswer::Failed) | None => {
+                    self.fail(out, &held.fetch_id, "ConnectionFailed", Some(Reply::Step));
+                }
+            }
+        }
+        if self.steps == 0 {
+            self.run(out);
+        }
+    }
+
+    /// Virtual time has reached the end of its slice.
+    pub(super) fn slice_ended(&mut self, out: &mut Outbox) {
+        // An event in another phase belongs to a slice that a request has interrupted.
+        if self.phase == Phase::Running {
+            self.ask(out, "probe");
+        }
+    }
+
+    /// A command that the phase waits for is answered.
+    pub(super) fn step_done(&mut self, now: Time, out: &mut Outbox) {
+        self.steps = self.steps.saturating_sub(1);
+        if self.steps > 0 {
+            return;
+        }
+        match self.phase {
+            Phase::Preparing => self.load(out),
+            Phase::Loading | Phase::Framing => self.run(out),
+            Phase::Stopping => self.settle(out),
+            Phase::Waiting => self.wait_for_answers(now, out),
+            Phase::Delivering => {
+                self.phase = Phase::Delivered;
+                self.round_trip(out);
+            }
+            Phase::Delivered if self.held.is_empty() => self.run(out),
+            Phase::Delivered => self.settle(out),
+            Phase::Opening | Phase::Running | Phase::Probing | Phase::Reading | Phase::Over => {}
+        }
+    }
+
+    /// Waits until all requests that the page has made up to now are known.
+    fn settle(&mut self, out: &mut Outbox) {
+        self.phase = Phase::Waiting;
+        self.round_trip(out);
+    }
+
+    fn round_trip(&mut self, out: &mut Outbox) {
+        self.steps = 0;
+        self.step(out, "Runtime.evaluate", json!({ "expression": "0" }));
+    }
+
+    /// Lets virtual time run for the next slice.
+    fn run(&mut self, out: &mut Outbox) {
+        if !self.held.is_empty() {
+            return self.settle(out);
+        }
+        self.phase = Phase::Running;
+        let slice = SLICES.get(self.slices as usize).copied().unwrap_or(LONG_SLICE);
+        self.slices += 1;
+        let params = json!({ "policy": "pauseIfNetworkFetchesPending", "budget": slice });
+        self.command(out, "Emulation.setVirtualTimePolicy", params, None);
+    }
+
+    /// Asks the page what it waits for.
+    fn ask(&mut self, out: &mut Outbox, question: &str) {
+        self.phase = Phase::Probing;
+        // Time may still run if the event was that of an interrupted slice.
+        self.command(out, "Emulation.setVirtualTimePolicy", json!({ "policy": "pause" }), None);
+        let end = self.limits.virtual_time.as_millis();
+        let argument = if question == "probe" { end.to_string() } else { String::new() };
+        let expression = format!("globalThis[Symbol.for('argiope')].{question}({argument})");
+        self.command(out, "Runtime.evaluate", json!({ "expression": expression }), Some(Reply::Probe));
+    }
+
+    /// The page has said what it waits for; `None` if its answer makes no sense.
+    pub(super) fn probed(&mut self, probe: Option<Probe>, now: Time, out: &mut Outbox) {
+        if self.phase != Phase::Probing {
+            return;
+        }
+        let Some(probe) = probe else {
+            // A document without scripts, such as plain text or XML.
+            self.end.get_or_insert(RenderEnd::Idle);
+            return self.read_document(now, out);
+        };
+        let has_advanced = probe.now > self.probe.now;
+        self.probe = probe;
+        if self.probe.nodes > MAX_NODES {
+            return self.stop(RenderEnd::Memory, now, out);
+        }
+        let is_idle = self.probe.loaded && self.probe.pending == 0 && !self.probe.frame;
+        self.idle_probes = if is_idle { self.idle_probes + u32::from(has_advanced) } else { 0 };
+        let needed = if self.probe.framed { FRAMED_IDLE_PROBES } else { IDLE_PROBES };
+        let is_complete = self.idle_probes >= needed;
+        self.slices_of_screen += 1;
+        let is_spent = if self.screens > 0 {
+            self.slices_of_screen > SLICES_PER_SCREEN
+        } else {
+            self.probe.now >= self.limits.virtual_time.as_secs_f64() * 1_000.0
+        };
+        if is_complete || is_spent {
+            let end = if is_complete { RenderEnd::Idle } else { RenderEnd::Budget };
+            return self.complete(end, now, out);
+        }
+        self.give_frame(out);
+    }
+
+    /// The load is complete, or a screen is: scrolls on, or reads the document.
+    fn complete(&mut self, end: RenderEnd, now: Time, out: &mut Outbox) {
+        self.end.get_or_insert(end);
+        let has_more = self.probe.bottom + 1.0 < self.probe.height;
+        let is_new = self.screens == 0 || self.probe.nodes > self.nodes_before || has_more;
+        if self.limits.interact == Interact::Scroll && has_more && is_new && self.screens < MAX_SCREENS {
+            self.screens += 1;
+            self.nodes_before = self.probe.nodes;
+            (self.idle_probes, self.slices_of_screen, self.slices) = (0, 0, 0);
+            return self.ask(out, "scroll");
+        }
+        self.read_document(now, out);
+    }
+
+    /// Gives the page a frame if it waits for one, and lets time run.
+    fn give_frame(&mut self, out: &mut Outbox) {
+        if !self.probe.frame {
+            return self.run(out);
+        }
+        self.phase = Phase::Framing;
+        self.steps = 0;
+        let ticks = self.ticks + self.probe.now;
+        self.step(out, "HeadlessExperimental.beginFrame", json!({ "frameTimeTicks": ticks, "noDisplayUpdates": true }));
+    }
+
+    fn read_document(&mut self, now: Time, out: &mut Outbox) {
+        self.phase = Phase::Reading;
+        self.reading_until = now + SNAPSHOT_TIME;
+        self.command(out, "DOMSnapshot.captureSnapshot", json!({ "computedStyles": [] }), Some(Reply::Snapshot));
+    }
+
+    /// The document was read.
+    pub(super) fn document_read(&mut self, document: Option<String>, now: Time) {
+        self.document = document;
+        self.finish(now);
+    }
+
+    /// The tab or the browser has ended.
+    pub(super) fn crashed(&mut self, end: RenderEnd, now: Time) {
+        self.end = Some(end);
+        self.finish(now);
+    }
+
+    fn finish(&mut self, now: Time) {
+        if !self.awaits_answers() {
+            self.busy += now - self.busy_since;
+        }
+        self.phase = Phase::Over;
+    }
+
+    /// Notes an error of a script.
+    pub(super) fn note_error(&mut self, text: &str) {
+        if self.errors.len() < MAX_ERRORS {
+            let first_line = text.lines().next().unwrap_or_default();
+            self.errors.push(first_line.chars().take(MAX_ERROR_LENGTH).collect());
+        }
+    }
+
+    fn note_link(&mut self, link: String) {
+        if self.links.len() < MAX_LINKS && !self.links.contains(&link) {
+            self.links.push(link);
+        }
+    }
+
+    pub(super) fn into_rendered(mut self) -> RenderedPage {
+        for link in std::mem::take(&mut self.probe.links) {
+            self.note_link(link);
+        }
+        let is_limited = self.requests >= self.limits.requests && self.refused > 0;
+        let end = self.end.unwrap_or(RenderEnd::Crash);
+        RenderedPage {
+            end: if is_limited && matches!(end, RenderEnd::Idle | RenderEnd::Budget) {
+                RenderEnd::Requests
+            } else {
+                end
+            },
+            document: self.document,
+            busy: self.busy,
+            virtual_time: Duration::try_from_secs_f64(self.probe.now / 1_000.0).unwrap_or_default(),
+            requests: self.requests,
+            refused: self.refused.saturating_add(self.probe.closed),
+            errors: self.errors,
+            links: self.links,
+        }
+    }
+}
+
+/// Whether a header field of a response is passed to the page. The body is decoded already, and the rest would make the
+/// browser send requests of its own.
+fn is_for_page(name: &str) -> bool {
+    const DROPPED: [&str; 13] = [
+        "content-encoding",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "alt-svc",
+        "clear-site-data",
+        "nel",
+        "report-to",
+        "reporting-endpoints",
+        "refresh",
+        "strict-transport-security",
+        "service-worker-allowed",
+        "link",
+    ];
+    !DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
+}
+
+/// The header fields of a request that scripts and elements determine. All others are those of the crawl.
+fn request_headers(
+    all: &serde_json::Map<String, Value>,
+    page: &Url,
+    url: &Url,
+    is_change: bool,
+    kind: RequestKind,
+) -> Vec<(Box<str>, Box<str>)> {
+    let is_own = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let is_of_crawl = ["user-agent", "cookie", "host", "content-length", "connection", "accept-encoding", "dnt"]
+            .contains(&name.as_str());
+        let is_of_browser = name.starts_with("sec-") || name.starts_with("if-") || name.starts_with("proxy-");
+        !is_of_crawl && !is_of_browser && name != "upgrade-insecure-requests" && name != "purpose"
+    };
+    let mut headers: Vec<(Box<str>, Box<str>)> = all
+        .iter()
+        .filter(|(name, _)| is_own(name))
+        .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
+        .collect();
+    let origin = page.origin();
+    let has_origin = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("origin"));
+    let is_cross_origin = kind == RequestKind::Xhr && !url.has_origin(&origin);
+    if !has_origin && (is_change || is_cross_origin) {
+        headers.push(("Origin".into(), origin.to_string().into()));
+    }
+    headers
+}
