@@ -114,3 +114,54 @@ fn flag_name(name: &str) -> Option<String> {
     let setting = tables.into_iter().flatten().find(|setting| setting.name == name)?;
     Some(format!("--{}", setting.key))
 }
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::crawl::settings::CRAWL;
+
+    use super::*;
+    use crate::flags::CheckSettings;
+
+    fn check_table<T: Settings>() {
+        for setting in T::TABLE {
+            for other in setting.needs.iter().chain(&setting.contradicts) {
+                assert!(T::find(other).is_some(), "{}: {other}", setting.name);
+            }
+            assert_eq!(setting.key, setting.name.replace('_', "-"));
+            assert!(!setting.paragraphs(CRAWL, flag_name).is_empty(), "{} has no help", setting.name);
+            assert_eq!((setting.common | setting.unused) & !setting.commands, 0, "{}", setting.name);
+            let texts: Vec<OsString> = (setting.default)().into_iter().map(OsString::from).collect();
+            let mut settings = T::default();
+            settings.set(setting, &texts).expect(setting.name);
+            assert!(settings.is_same(setting.name, &T::default()), "the texts of {} are its value", setting.name);
+        }
+    }
+
+    #[test]
+    fn entries_of_tables_agree() {
+        check_table::<Config>();
+        check_table::<CommandIo>();
+        check_table::<MessageSettings>();
+        check_table::<FleetFlags>();
+        check_table::<CheckSettings>();
+    }
+
+    #[test]
+    fn an_error_names_the_key_and_repeats_no_secret() {
+        let set = |name: &str, text: &str| {
+            let setting = Config::find(name).expect("a setting");
+            Config::default().set(setting, &[text.into()]).expect_err(text)
+        };
+        let refused = set("max_size", "x");
+        assert_eq!((refused.key, refused.value.as_str()), ("max-size", "x"));
+        let refused = set("user", "secret");
+        assert!(refused.key == "user" && !refused.to_string().contains("secret"), "{refused}");
+    }
+
+    #[test]
+    fn help_names_settings_as_flags() {
+        let paragraphs = Config::find("per_host").expect("a setting").paragraphs(CRAWL, flag_name);
+        assert_eq!(paragraphs[0], "At most N connections (HTTP/2: streams) per host [default: 6]");
+        assert!(paragraphs[1].starts_with("With --pace full the default is the value of --concurrency."));
+    }
+}
