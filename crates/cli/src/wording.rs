@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use argiope_core::crawl::schedule::trap::TrapRule;
+use argiope_core::page::scope::ScopeRule;
 use argiope_core::{ErrorKind, Outcome};
 
 /// A number with separators, such as `1,234,567`.
@@ -137,6 +139,50 @@ pub fn failure(kind: ErrorKind) -> &'static str {
 /// The reason phrase of an HTTP status; empty if it is not registered.
 pub fn reason_phrase(code: u16) -> &'static str {
     http::StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+}
+
+/// Why the scope rejects a link.
+pub fn scope_rule(rule: ScopeRule) -> &'static str {
+    match rule {
+        ScopeRule::Exclude => "matches an --exclude pattern",
+        ScopeRule::MaxUrl => "longer than --max-url",
+        ScopeRule::Name => "on a host whose name is not valid in DNS",
+        ScopeRule::Kind => "a kind of link that is not followed",
+        ScopeRule::Depth => "deeper than --depth",
+        ScopeRule::Page => "not one of the roots (--scope page)",
+        ScopeRule::Prefix => "not below the directory of a root (--scope prefix)",
+        ScopeRule::Host => "on another host (--scope host)",
+        ScopeRule::Domain => "in another domain (--scope domain)",
+        ScopeRule::Include => "matches no --include pattern",
+        ScopeRule::PathDepth => "its path is very deep, as in a trap",
+    }
+}
+
+/// How to include a link that the scope rejects.
+pub fn scope_advice(rule: ScopeRule) -> &'static str {
+    match rule {
+        ScopeRule::Exclude => "drop or narrow --exclude",
+        ScopeRule::MaxUrl => "raise --max-url",
+        ScopeRule::Name => "DNS does not allow this host name",
+        ScopeRule::Kind => "use --assets for resources of pages; other kinds are only recorded",
+        ScopeRule::Depth => "raise --depth",
+        ScopeRule::Page => "use --scope prefix or host",
+        ScopeRule::Prefix => "use --scope host, or a root higher up (end a directory with a slash)",
+        ScopeRule::Host => "use --scope domain, or give that host as a root",
+        ScopeRule::Domain => "give that domain as a root, or use --scope any",
+        ScopeRule::Include => "drop or widen --include",
+        ScopeRule::PathDepth => "use --traps ignore",
+    }
+}
+
+/// How to lift a restriction on an endless structure.
+pub fn trap_advice(rule: TrapRule) -> &'static str {
+    match rule {
+        TrapRule::PathDepth => "--traps ignore with --recrawl",
+        TrapRule::MaxPagesPerHost => "raise --max-pages-per-host, with --recrawl",
+        TrapRule::HostMemory => "raise --max-memory, or use a crawl directory",
+        _ => "raise --trap-budget, or --traps ignore, with --recrawl",
+    }
 }
 
 #[cfg(test)]

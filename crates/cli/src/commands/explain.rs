@@ -87,7 +87,10 @@ pub fn render(explanation: &Explanation) -> String {
     line("scope", scope(explanation));
     for cut in &explanation.cuts {
         let place = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.description());
-        line("endless", format!("similar links were skipped: {place}; to follow them: {}", cut.rule.advice()));
+        line(
+            "endless",
+            format!("similar links were skipped: {place}; to follow them: {}", wording::trap_advice(cut.rule)),
+        );
     }
     for reason in &explanation.unfollowed {
         line("links", format!("not followed: {}", reason.description()));
@@ -183,7 +186,12 @@ fn scope(explanation: &Explanation) -> String {
         None if scope.kind == LinkKind::Root => "in scope: it is a root".into(),
         None if scope.pattern.is_some() => format!("in scope (--scope {}), by --include{pattern}", scope.scope_kind),
         None => format!("in scope (--scope {})", scope.scope_kind),
-        Some(rule) => format!("out of scope, rule {}: {rule}{pattern}; {}", rule.as_str(), rule.advice()),
+        Some(rule) => format!(
+            "out of scope, rule {}: {}{pattern}; {}",
+            rule.as_str(),
+            wording::scope_rule(rule),
+            wording::scope_advice(rule)
+        ),
     }
 }
 

@@ -493,7 +493,12 @@ fn append_cuts(text: &mut String, report: &CrawlReport, max_entries: usize) {
     for cut in report.cuts.iter().take(max_entries) {
         let links = wording::plural(cut.skipped, "link");
         let _ = writeln!(text, "  {}: {links}, {} ({})", visible(&cut.at), cut.rule.description(), cut.rule.as_str());
-        let _ = writeln!(text, "      for example {}; to follow them: {}", visible(&cut.example), cut.rule.advice());
+        let _ = writeln!(
+            text,
+            "      for example {}; to follow them: {}",
+            visible(&cut.example),
+            wording::trap_advice(cut.rule)
+        );
     }
     append_omitted_entries(text, report.cuts.len() as u64, report.cuts.len().min(max_entries));
 }

@@ -178,7 +178,7 @@ fn append_cuts(html: &mut String, page: &ReportPage<'_>) {
             number_cell(cut.skipped, wording::count(cut.skipped)),
             cell(Text(cut.rule.description())),
             cell(UrlLink(&cut.example)),
-            cell(Text(cut.rule.advice())),
+            cell(Text(wording::trap_advice(cut.rule))),
         ]);
     }
     table.append_to(html);

@@ -4,7 +4,6 @@
 //! percent-encoded URL. Every rejection names the rule that caused it.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use hashbrown::{HashMap, HashSet};
 use percent_encoding::percent_decode_str;
@@ -308,41 +307,6 @@ impl ScopeRule {
             Self::Include => "include",
             Self::PathDepth => "path_depth",
         }
-    }
-
-    /// Advice for users.
-    pub fn advice(self) -> &'static str {
-        match self {
-            Self::Exclude => "drop or narrow --exclude",
-            Self::MaxUrl => "raise --max-url",
-            Self::Name => "DNS does not allow this host name",
-            Self::Kind => "use --assets for resources of pages; other kinds are only recorded",
-            Self::Depth => "raise --depth",
-            Self::Page => "use --scope prefix or host",
-            Self::Prefix => "use --scope host, or a root higher up (end a directory with a slash)",
-            Self::Host => "use --scope domain, or give that host as a root",
-            Self::Domain => "give that domain as a root, or use --scope any",
-            Self::Include => "drop or widen --include",
-            Self::PathDepth => "use --traps ignore",
-        }
-    }
-}
-
-impl fmt::Display for ScopeRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Exclude => "matches an --exclude pattern",
-            Self::MaxUrl => "longer than --max-url",
-            Self::Name => "on a host whose name is not valid in DNS",
-            Self::Kind => "a kind of link that is not followed",
-            Self::Depth => "deeper than --depth",
-            Self::Page => "not one of the roots (--scope page)",
-            Self::Prefix => "not below the directory of a root (--scope prefix)",
-            Self::Host => "on another host (--scope host)",
-            Self::Domain => "in another domain (--scope domain)",
-            Self::Include => "matches no --include pattern",
-            Self::PathDepth => "its path is very deep, as in a trap",
-        })
     }
 }
 

@@ -66,18 +66,8 @@ impl TrapRule {
             Self::SitemapFiles => "this site has very many sitemaps, and few pages with new content",
             Self::SitemapEntries => "the sitemaps of this site list very many pages, and few with new content",
             Self::SitemapBytes => "the sitemaps of this site are very long, and few of its pages have new content",
-            Self::HostMemory => "the names of more hosts do not fit into --max-memory",
+            Self::HostMemory => "the names of more hosts do not fit into the memory limit",
             Self::MaxPagesPerHost => "the limit of pages per host",
-        }
-    }
-
-    /// How to lift the restriction.
-    pub fn advice(self) -> &'static str {
-        match self {
-            Self::PathDepth => "--traps ignore with --recrawl",
-            Self::MaxPagesPerHost => "raise --max-pages-per-host, with --recrawl",
-            Self::HostMemory => "raise --max-memory, or use a crawl directory",
-            _ => "raise --trap-budget, or --traps ignore, with --recrawl",
         }
     }
 
