@@ -97,6 +97,39 @@ fn links_of_a_folder_of_markdown_lead_to_its_other_files() {
     let host = std::fs::read_dir(&out).expect("a folder").flatten().next().expect("a host").path();
     let read = |name: &str| std::fs::read_to_string(host.join(name)).expect("a file");
     let home = read("index.md");
+    assert!(home.starts_with(&format!("---\nurl: \"{root}\"\ntitle: \"Weavers\"\n")), "{home}");
+    assert!(home.contains("\nlanguage: \"en\"\n") && home.contains("\nstatus: 200\n---\n\n# Weavers\n"), "{home}");
     assert!(home.contains("[Silk](a/webs.md#silk)") && home.contains(&format!("[gone]({root}gone)")), "{home}");
     assert!(read("a/webs.md").contains("[Weavers](../index.md)"));
+}
+
+#[test]
+fn documents_that_are_not_html_have_text_in_records_and_exports() {
+    let pdf = "1 0 obj <</Pages 2 0 R>> endobj 2 0 obj <</Kids [3 0 R]>> endobj 3 0 obj <</Contents 4 0 R \
+        /Resources <</Font <</F <</Subtype/Type1>>>>>>>> endobj 4 0 obj <<>> stream\nBT /F 9 Tf (Orb weavers) Tj ET\nendstream \
+        endobj trailer <</Root 1 0 R>>";
+    let site = Site::http("127.5.34.3:0").expect("a socket");
+    let site = site
+        .page("/", Response::links(["/a.pdf", "/b.txt", "/c.json", "/d.png"]))
+        .page("/a.pdf", Response::bytes(pdf).content_type("application/pdf"))
+        .page("/b.txt", Response::text("so *it* is\n"))
+        .page("/c.json", Response::bytes("{\"a\": 1}").content_type("application/json"))
+        .page("/d.png", Response::bytes("\u{89}PNG").content_type("image/png"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c").display().to_string();
+    let crawled =
+        texts(&stdout(&["crawl", &root, "-d", &directory, "--warc", "-q", "--text", "--markdown", "--jsonl", "-"]));
+    let exported = texts(&stdout(&["export", &directory, "--format", "markdown"]));
+    for (name, text, markdown) in [
+        ("a.pdf", "Orb weavers\n", "Orb weavers\n"),
+        ("b.txt", "so *it* is\n", "```\nso *it* is\n```\n"),
+        ("c.json", "{\"a\": 1}", "```json\n{\"a\": 1}\n```\n"),
+    ] {
+        let url = format!("{root}{name}");
+        assert_eq!((&crawled[&url][0], &crawled[&url][1]), (&Value::from(text), &Value::from(markdown)), "{name}");
+        assert_eq!(exported[&url][1], markdown, "{name}");
+    }
+    assert!(!crawled.contains_key(&format!("{root}d.png")));
 }

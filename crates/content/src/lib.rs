@@ -5,17 +5,25 @@
 //! finds elements, [`Extraction`] extracts named fields by rules, [`Article`] is the main content, [`rewrite_page`]
 //! copies a page with other URLs and without scripts.
 
+mod about;
+mod body_text;
 mod document;
 mod extract;
 mod main_text;
+#[cfg(feature = "pdf")]
+mod pdf;
 mod rewrite;
 mod select;
 mod structured;
 
+pub use about::{AboutSource, Declared, PageAbout};
 pub use argiope_core::page::reader::FieldCount;
+pub use body_text::{has_body_text, read_body_text};
 pub use document::{Document, Element, ParseLimits, USED_UP};
 pub use extract::{Extracted, Extraction, RuleError, Tally};
 pub use main_text::{Article, ContentPart, LinkTargets, MainText, PageText, TEXT_CUT, TextFormat, TextRequest};
+#[cfg(feature = "pdf")]
+pub use pdf::{PDF_ENCRYPTED, PdfText};
 pub use rewrite::{PageRewriter, ReferenceUse, Replacement, rewrite_css, rewrite_page, rewrite_svg};
 pub use select::{Matches, SelectError, Selector};
 pub use structured::DataPath;

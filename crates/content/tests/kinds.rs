@@ -110,3 +110,60 @@ fn a_horizontal_rule_at_the_end_is_omitted() {
     assert!(text.ends_with("- [d49/](https://example.com/t/d49/)\n"), "{text}");
     assert_eq!(text.matches("[d7/]").count(), 1);
 }
+
+#[test]
+fn comments_of_source_code_are_content() {
+    let member = |number: usize| {
+        format!(
+            "<section class='tsd-panel tsd-member'><h3>method{number}</h3><div class='tsd-comment tsd-typography'>{}</div></section>",
+            paragraphs(number, 2)
+        )
+    };
+    let members: String = (0..8).map(member).collect();
+    let html = format!(
+        "<!doctype html><meta property=og:title content=Web><title>Web | docs</title><div class=tsd-page-toolbar><a href=/>docs</a></div>\
+         <div class='col-8 col-content'><h1>Class Web</h1>{members}</div>"
+    );
+    check(&html, &["method0", "method7", "0: I hung", "8: I hung"], &[]);
+}
+
+#[test]
+fn content_for_readers_without_scripts_is_kept_and_a_hint_is_not() {
+    let html = format!(
+        "<!doctype html><title>Post</title><body><nav><a href=/>Home</a></nav><noscript>Please enable scripts.</noscript>\
+         <div class=post-body><div class=post-content><noscript>{}</noscript></div></div>",
+        paragraphs(0, 5)
+    );
+    check(&html, &["0: I hung", "4: I hung"], &["Please enable", "Home"]);
+}
+
+#[test]
+fn a_menu_or_a_dialog_of_consent_does_not_become_the_text() {
+    let menu: String = (0..80).map(|number| format!("<li><a href=/m{number}>Module{number}</a>")).collect();
+    let html = format!(
+        "<!doctype html><title>Web</title><div id=main><h1>Class: Web</h1><section><p>It catches flies.</section></div>\
+         <nav><h2>Home</h2><ul>{menu}</ul></nav><div id=consent-dialog class=cookie-consent>{}</div>",
+        "<p>We use cookies to give you the best experience on our site, and share them with partners.".repeat(30)
+    );
+    check(&html, &["It catches flies"], &["Module7", "We use cookies"]);
+}
+
+#[test]
+fn a_page_of_navigation_alone_keeps_it() {
+    check(
+        "<!doctype html><title>Map</title><nav><ul><li><a href=/a>First</a><li><a href=/b>Second</a></ul></nav>",
+        &["First", "Second"],
+        &[],
+    );
+}
+
+#[test]
+fn the_introduction_of_an_article_is_kept() {
+    let html = format!(
+        "<!doctype html><meta property=og:type content=article><title>Silk</title><nav><a href=/>Home</a></nav><main><h1>Silk</h1>\
+         <p class=teaser-text>What a spider spins in one night, and why it eats the web in the morning, is told here.</p>\
+         <article><div class=article-body>{}</div></article></main>",
+        paragraphs(0, 6)
+    );
+    check(&html, &["What a spider spins", "5: The anchor"], &["Home"]);
+}

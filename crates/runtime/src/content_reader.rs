@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use argiope_content::{
     ContentPart, Document, Extraction, FieldCount, PageText, ParseLimits, SelectError, Tally, TextRequest,
+    has_body_text, read_body_text,
 };
 use argiope_core::base::url::Url;
 use argiope_core::crawl::rules::{Config, ConfigError};
@@ -44,10 +45,15 @@ impl ContentReader {
 
     /// Reads the text of a page.
     fn read_text(&self, page: &Document, budget: &PageBudget, content: &mut PageContent) {
-        let PageText { plain, markdown, kept, limited, .. } = PageText::of(page, &self.text, budget);
-        (content.text, content.markdown) = (plain.map(Into::into), markdown.map(Into::into));
-        (content.kept, content.limited) = (kept, limited);
+        *content = content_of(PageText::of(page, &self.text, budget));
     }
+}
+
+/// A text as the content of a record.
+fn content_of(text: PageText) -> PageContent {
+    let PageText { plain, markdown, kept, about, limited, .. } = text;
+    let (text, markdown) = (plain.map(Into::into), markdown.map(Into::into));
+    PageContent { text, markdown, kept, about: about.to_map(), limited, ..PageContent::default() }
 }
 
 /// The part of a page that `--content` names.
@@ -101,6 +107,16 @@ impl PageReader for ContentReader {
             content.data = Some(extracted.data).filter(|data| !data.is_empty());
         }
         content
+    }
+
+    fn reads_type(&self, content_type: &str) -> bool {
+        self.wants_text() && has_body_text(content_type)
+    }
+
+    fn read_body(&self, content_type: &str, body: &[u8], charset: Option<&str>) -> PageContent {
+        let budget = PageBudget::for_page(body.len());
+        let text = read_body_text(content_type, (body, charset), &self.text, &budget);
+        text.map(content_of).unwrap_or_default()
     }
 
     fn counts(&self) -> Vec<FieldCount> {

@@ -1,11 +1,14 @@
 //! The main text of pages: as JSON Lines, or one file per page.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use argiope_content::{Document, PageText, ParseLimits, TextRequest};
-use argiope_core::base::escape::write_json;
+use argiope_content::{
+    Declared, Document, PageAbout, PageText, ParseLimits, TextRequest, has_body_text, read_body_text,
+};
+use argiope_core::base::escape::{json_line, write_json};
 use argiope_core::base::url::Url;
 use argiope_core::page::page_budget::PageBudget;
 use argiope_runtime::atomic_file::AtomicFile;
@@ -30,6 +33,7 @@ struct TextLine<'a> {
     /// The share of the words of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<f32>,
+    about: &'a PageAbout,
     /// Why the text is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     content_limit: Option<&'static str>,
@@ -37,9 +41,9 @@ struct TextLine<'a> {
     fetched: Option<&'a str>,
 }
 
-/// Writes one JSON object per HTML page of the latest round.
+/// Writes one JSON object per page with text of the latest round.
 pub fn text_lines(directory: &Path, text: &TextRequest, out: &mut dyn Write) -> Result<(), ReadError> {
-    html_pages(directory, |record, page| {
+    text_pages(directory, |record, page| {
         let found = text_of(page, text);
         let line = TextLine {
             url: &record.url,
@@ -47,6 +51,7 @@ pub fn text_lines(directory: &Path, text: &TextRequest, out: &mut dyn Write) -> 
             text: found.plain.as_deref(),
             markdown: found.markdown.as_deref(),
             kept: found.kept,
+            about: &found.about,
             content_limit: found.limited,
             fetched: record.started.as_deref(),
         };
@@ -58,20 +63,22 @@ pub fn text_lines(directory: &Path, text: &TextRequest, out: &mut dyn Write) -> 
     Ok(out.flush()?)
 }
 
-/// Writes one file per HTML page of the latest round below `folder`. Links between these pages lead to their files.
+/// Writes one file per page with text of the latest round below `folder`. Links between these pages lead to their files.
 /// Returns the number of files.
 pub fn text_files(directory: &Path, text: &TextRequest, folder: &Path) -> Result<u64, ReadError> {
     let extension = if text.markdown { "md" } else { "txt" };
     fs::create_dir_all(folder)?;
     let map = read_map(directory, extension)?;
     let mut count = 0;
-    html_pages(directory, |record, page| {
+    text_pages(directory, |record, page| {
         let Some(name) = map.files.get(&*record.url) else { return Ok(()) };
         let found = read_text(page, text, &|target: &str| link_within(&map, name, target));
+        let front = front_matter(record, &found);
         let content = match (found.limited, found.markdown, found.plain) {
-            (None, Some(content), _) | (None, None, Some(content)) => content,
-            (Some(reason), Some(content), _) => format!("<!-- Incomplete: {reason} -->\n\n{content}"),
+            (None, None, Some(content)) => content,
             (Some(reason), None, Some(content)) => format!("[Incomplete: {reason}]\n\n{content}"),
+            (None, Some(content), _) => format!("{front}{content}"),
+            (Some(reason), Some(content), _) => format!("{front}<!-- Incomplete: {reason} -->\n\n{content}"),
             (_, None, None) => return Ok(()),
         };
         create_folders(folder, name)?;
@@ -83,7 +90,44 @@ pub fn text_files(directory: &Path, text: &TextRequest, folder: &Path) -> Result
     Ok(count)
 }
 
-/// Assigns a file name to every archived HTML page.
+/// The block at the beginning of a Markdown file that says where it is from, in YAML. Texts are quoted as in JSON, which
+/// YAML reads, so none of them ends the block or becomes something else.
+fn front_matter(record: &StoredRecord, found: &PageText) -> String {
+    let about = &found.about;
+    let value = |declared: &Option<Declared<String>>| declared.as_ref().map(|declared| declared.value.clone().into());
+    let texts: [(&str, Option<Cow<'_, str>>); 9] = [
+        ("url", Some(record.url.clone())),
+        ("title", found.title.clone().map(Into::into)),
+        ("date", value(&about.published)),
+        ("modified", value(&about.modified)),
+        ("author", value(&about.author)),
+        ("site", value(&about.site)),
+        ("language", value(&about.language)),
+        ("canonical", record.canonical.clone()),
+        ("fetched", record.started.clone()),
+    ];
+    let mut out = String::from("---\n");
+    for (name, text) in texts {
+        let Some(text) = text else { continue };
+        out.push_str(&format!("{name}: {}", String::from_utf8_lossy(&json_line(&text))));
+    }
+    if let Some(crumbs) = &about.breadcrumbs {
+        out.push_str(&format!("breadcrumbs: {}", String::from_utf8_lossy(&json_line(&crumbs.value))));
+    }
+    if let Some(words) = &about.words {
+        out.push_str(&format!("words: {}\n", words.value));
+    }
+    if let Some(kept) = found.kept {
+        out.push_str(&format!("kept: {kept}\n"));
+    }
+    if let Some(status) = record.status {
+        out.push_str(&format!("status: {status}\n"));
+    }
+    out.push_str("---\n\n");
+    out
+}
+
+/// Assigns a file name to every archived page with text.
 fn read_map(directory: &Path, extension: &str) -> Result<FileMap, ReadError> {
     let mut map = FileMap::default();
     let mut names = FileNames::default();
@@ -91,7 +135,7 @@ fn read_map(directory: &Path, extension: &str) -> Result<FileMap, ReadError> {
         if let Some(target) = record.redirect.as_ref().filter(|_| record.is_plain_get()) {
             map.redirects.insert((*record.url).into(), (**target).into());
         }
-        if let (true, Ok(url)) = (record.is_html_success() && record.warc.is_some(), Url::parse(&record.url)) {
+        if let (true, Ok(url)) = (has_text(record) && record.warc.is_some(), Url::parse(&record.url)) {
             let name = names.assign(&url, extension);
             map.files.entry((*record.url).into()).or_insert_with(|| name.to_string_lossy().into());
         }
@@ -114,6 +158,10 @@ fn text_of(page: &ArchivedPage, text: &TextRequest) -> PageText {
 
 /// The text of a page. `links` gives another target to a link.
 fn read_text(page: &ArchivedPage, text: &TextRequest, links: &dyn Fn(&str) -> Option<String>) -> PageText {
+    if let Some(content_type) = page.content_type.as_deref().filter(|_| !page.is_html()) {
+        let budget = PageBudget::for_page(page.body.len());
+        return read_body_text(content_type, (&page.body, page.charset), text, &budget).unwrap_or_default();
+    }
     let html = page.text();
     let budget = PageBudget::for_page(html.len());
     let document = Document::parse_within(html, &ParseLimits::default(), &budget);
@@ -121,14 +169,19 @@ fn read_text(page: &ArchivedPage, text: &TextRequest, links: &dyn Fn(&str) -> Op
     PageText::with_links(&document, text, links, &budget)
 }
 
-/// Calls `each` with the archived HTML pages of the latest round that have a 2xx response, now or when they last changed.
-pub(super) fn html_pages(
+/// Whether a page was fetched that has text.
+fn has_text(record: &StoredRecord) -> bool {
+    record.is_html_success() || (record.is_success() && record.content_type.as_deref().is_some_and(has_body_text))
+}
+
+/// Calls `each` with the archived pages with text of the latest round that have a 2xx response, now or when they last changed.
+fn text_pages(
     directory: &Path,
     mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut archive = ArchivedPages::open(directory)?;
     records::latest_pages(directory, |record| {
-        if !record.is_html_success() {
+        if !has_text(record) {
             return Ok(());
         }
         match archive.page(record)? {

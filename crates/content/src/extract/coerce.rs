@@ -104,6 +104,11 @@ const DATES: &[&str] = &[
 const DATE_TIMES: &[&str] =
     &["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%d %B %Y %H:%M", "%B %d, %Y %H:%M"];
 
+/// Parses a date in any of the known formats, as [`date`].
+pub(crate) fn date_of(text: &str) -> Option<String> {
+    date(text, None)
+}
+
 /// Parses a date to `2026-03-01`, with the time if the text has one. A time with an offset is converted to UTC.
 pub(super) fn date(text: &str, format: Option<&str>) -> Option<String> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

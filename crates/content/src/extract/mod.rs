@@ -23,6 +23,7 @@ use crate::document::{Document, ParseLimits};
 use crate::select::Selector;
 use crate::structured::DataPath;
 use coerce::Coercion;
+pub(crate) use coerce::date_of as parse_date;
 use stream::StreamPlan;
 
 /// Rules that extract named fields from pages.

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use argiope_core::page::page_budget::PageBudget;
 use regex::Regex;
 
+use super::comments::Comments;
 use super::measure::Measure;
+use super::noscript::is_short_noscript;
 use crate::document::{Document, Element, names};
 
 /// How many characters of an attribute are read.
@@ -14,6 +16,8 @@ const MAX_ATTRIBUTE_CHARS: usize = 400;
 const MAX_BEFORE_HEADING: usize = 8;
 /// An element with fewer characters is boilerplate if it looks like it.
 const MIN_CONTENT: u32 = 250;
+/// How many elements of a dialog are looked at.
+const MAX_CONSENT: usize = 200;
 /// A form with more characters may have the content in it.
 const MAX_FORM: u32 = 600;
 
@@ -209,7 +213,8 @@ fn is_state(class: &str) -> bool {
     let token = class.rsplit("--").next().unwrap_or(class);
     let is_word = |rest: &str| rest.starts_with(|next: char| next == '-' || next.is_ascii_uppercase());
     let mut states = ["is", "has", "no", "with", "without"].iter();
-    token != "no-print" && states.any(|state| token.strip_prefix(state).is_some_and(is_word))
+    let is_setting = ["-enabled", "-disabled"].iter().any(|end| token.ends_with(end));
+    is_setting || (token != "no-print" && states.any(|state| token.strip_prefix(state).is_some_and(is_word)))
 }
 
 /// Whether an element is a section. Its id is an anchor, which is made from its heading.
@@ -291,6 +296,7 @@ fn is_boilerplate_role(element: Element<'_>) -> bool {
 pub(super) fn mark(page: &Document, names: MarkingNames, removed: &mut [bool], budget: &PageBudget) {
     let measure = Measure::of(page, &[], budget);
     let mut declared = Within { page, is_wanted: declares_content, next: Vec::new() };
+    let comments = Comments::of(page, &measure, budget);
     let mut landmarks = Within { page, is_wanted: is_landmark, next: Vec::new() };
     // The end of the `article` and `main` elements so far.
     let mut content_end = 0;
@@ -320,12 +326,13 @@ pub(super) fn mark(page: &Document, names: MarkingNames, removed: &mut [bool], b
             names::ASIDE if id < content_end => {
                 measure.link_density(element) > 0.3 || names == MarkingNames::OfArticles
             }
-            _ => looks_like_boilerplate(element, name, names),
+            _ => looks_like_boilerplate(element, name, (names, comments)),
         };
         let is_boilerplate = looks_like_boilerplate
             && !landmarks.is_any_within(element, budget)
-            && !holds_content(element, &measure, all, |element| declared.is_any_within(element, budget));
-        if is_boilerplate || is_noise(element, name, names) {
+            && !(!is_consent(element)
+                && holds_content(element, &measure, all, |element| declared.is_any_within(element, budget)));
+        if is_boilerplate || is_noise(element, name, names, budget) {
             if let Some(mark) = removed.get_mut(id as usize) {
                 *mark = true;
             }
@@ -408,15 +415,10 @@ fn holds_content(
 }
 
 /// Whether an element never contains content, because of its name or because it is hidden.
-fn is_noise(element: Element<'_>, name: names::Name, marking: MarkingNames) -> bool {
+fn is_noise(element: Element<'_>, name: names::Name, marking: MarkingNames, budget: &PageBudget) -> bool {
     match name {
-        names::HEAD_ELEMENT
-        | names::SCRIPT
-        | names::STYLE
-        | names::TEMPLATE
-        | names::NOSCRIPT
-        | names::IFRAME
-        | names::OBJECT => true,
+        names::HEAD_ELEMENT | names::SCRIPT | names::STYLE | names::TEMPLATE | names::IFRAME | names::OBJECT => true,
+        names::NOSCRIPT => is_short_noscript(element, budget),
         names::EMBED | names::CANVAS | names::SVG | names::MAP | names::AUDIO | names::VIDEO | names::NOFRAMES => true,
         names::SELECT | names::TEXTAREA | names::INPUT | names::DATALIST | names::DIALOG => true,
         // The heading of a section that can be opened is often a button.
@@ -434,7 +436,11 @@ fn is_in_figure(caption: Element<'_>) -> bool {
 }
 
 /// Whether an element looks like boilerplate by its element name or role, or by these class names and ids.
-fn looks_like_boilerplate(element: Element<'_>, name: names::Name, marking: MarkingNames) -> bool {
+fn looks_like_boilerplate(
+    element: Element<'_>,
+    name: names::Name,
+    (marking, comments): (MarkingNames, Comments),
+) -> bool {
     match name {
         names::FOOTER if element.parent().is_some_and(|parent| parent.name_id() == names::BLOCKQUOTE) => return false,
         names::NAV | names::FOOTER | names::ASIDE | names::MENU => return true,
@@ -461,12 +467,42 @@ fn looks_like_boilerplate(element: Element<'_>, name: names::Name, marking: Mark
     let pattern = match marking {
         MarkingNames::OfArticles => &ON_ARTICLES,
         MarkingNames::OfAnyPage => &ON_ANY_PAGE,
-        MarkingNames::None => return false,
+        MarkingNames::None => return is_consent(element),
     };
     let words = marking_words(element);
     // Without words there is at most the space after an empty attribute.
     if words.len() < 2 {
         return false;
     }
-    pattern.is_match(words.trim()) && !indicates_content(words.trim())
+    let words = match comments {
+        Comments::AreContent => {
+            words.split_ascii_whitespace().filter(|word| !word.contains("comment")).collect::<Vec<_>>().join(" ")
+        }
+        Comments::AreNot => words,
+    };
+    pattern.is_match(words.trim()) && !INTRODUCTION.is_match(words.trim()) && !indicates_content(words.trim())
 }
+
+/// Words in classes and ids of dialogs that ask for consent. They may be longer than the content.
+static CONSENT: LazyLock<Regex> = LazyLock::new(|| {
+    let cookie =
+        "cookies?-?(?:consent|banner|notice|bar|pop-?up|layer|law|dialog|modal|message|wall|overlay)(?:-\\w+)*";
+    let programs =
+        "onetrust(?:-\\w+)*|cookiebot(?:-?\\w+)*|cybotcookiebotdialog|didomi(?:-\\w+)*|usercentrics(?:-\\w+)*";
+    let consent = "(?:consent|gdpr)-?(?:banner|dialog|modal|layer|pop-?up|overlay|notice|box)";
+    Regex::new(&format!("(?:^|[\\s_-])(?:{cookie}|{consent}|{programs})(?:$|[\\s_-])")).expect("a constant pattern")
+});
+
+/// Whether an element is a dialog that asks for consent. A wrapper of the page has a heading of the first rank.
+fn is_consent(element: Element<'_>) -> bool {
+    let is_box = matches!(element.name_id(), names::DIV | names::SECTION | names::ASIDE | names::FORM | names::DIALOG);
+    is_box
+        && CONSENT.is_match(marking_words(element).trim())
+        && !element.descendants().take(MAX_CONSENT).any(|inner| inner.name_id() == names::H1)
+}
+
+/// Words in classes of the first paragraph of an article.
+static INTRODUCTION: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("(?:^|[\\s_-])(?:teaser-?(?:text|intro)|(?:article|news)-?teaser|intro-?text|lead-?text)(?:$|[\\s_-])")
+        .expect("a constant pattern")
+});

@@ -1,6 +1,9 @@
 //! Chooses the elements with the main content.
 
+use std::sync::LazyLock;
+
 use argiope_core::page::page_budget::PageBudget;
+use regex::Regex;
 
 use super::boilerplate::{indicates_content, words_of};
 use super::evidence::PageKind;
@@ -18,6 +21,10 @@ const MAX_LABEL: u32 = 80;
 const MAX_LABEL_NODES: usize = 32;
 /// A link with a label has fewer characters.
 const MAX_LABELLED_LINK: u32 = 250;
+/// How many bytes of a label are read.
+const MAX_POINTER: usize = 60;
+/// A credit has fewer characters.
+const MAX_CREDIT: u32 = 120;
 /// Content with fewer characters is not treated as an article.
 const MIN_ARTICLE: u32 = 200;
 
@@ -299,7 +306,9 @@ pub(super) fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool], 
         if element.name_id() == TEXT || removed.get(id as usize) == Some(&true) {
             continue;
         }
-        if (is_link_block(element, measure, all) || is_teaser_list(element, measure, all, (&mut work, budget)))
+        if (is_link_block(element, measure, all)
+            || is_pointer(element, measure)
+            || is_teaser_list(element, measure, all, (&mut work, budget)))
             && let Some(mark) = removed.get_mut(id as usize)
         {
             *mark = true;
@@ -373,6 +382,54 @@ fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {
         _ => false,
     }
 }
+
+/// Whether a paragraph of an article is a label for other pages or a credit: `Read also: ...`, `Photo: ...`.
+fn is_pointer(element: Element<'_>, measure: &Measure) -> bool {
+    let is_line = matches!(element.name_id(), names::P | names::STRONG | names::EM) || element.name_id().is_heading();
+    let length = measure.text(element);
+    if !is_line || length > MAX_LABELLED_LINK {
+        return false;
+    }
+    let page = element.document;
+    let texts = (element.node + 1..element.end()).filter_map(|id| page.node(id)).filter(|node| node.name == TEXT);
+    let Some(first) = texts.map(|node| page.raw_text(node).trim()).find(|text| !text.is_empty()) else { return false };
+    let first = first.get(..first.floor_char_boundary(MAX_POINTER)).unwrap_or_default();
+    POINTER.is_match(first) && (measure.link_density(element) > 0.2 || length < MAX_LABEL)
+        || (length < MAX_CREDIT && CREDIT.is_match(first))
+}
+
+/// How the label of a link to another article begins, in several languages.
+static POINTER: LazyLock<Regex> = LazyLock::new(|| {
+    let labels = [
+        "(?:read|see) (?:also|more|next)",
+        "also read",
+        "related(?: \\w+)?:",
+        "more on ",
+        "don'?t miss",
+        "lesen sie (?:auch|hier|mehr|dazu)",
+        "(?:auch|jetzt) lesen",
+        "mehr (?:zum thema|themen|dazu)",
+        "(?:zum )?weiterlesen",
+        "das k\u{f6}nnte (?:dich|sie|euch)",
+        "(?:\u{e0} )?lire (?:aussi|\u{e9}galement)",
+        "voir aussi",
+        "en savoir plus",
+        "(?:lea|lee|leer|vea|ver) (?:m\u{e1}s|tambi\u{e9}n)",
+        "te puede interesar",
+        "leggi anche",
+        "leia (?:tamb\u{e9}m|mais)",
+        "lees (?:ook|meer)",
+        "(?:czytaj|zobacz|przeczytaj) (?:te\u{17c}|tak\u{17c}e|wi\u{119}cej)",
+        "\u{447}\u{438}\u{442}\u{430}\u{439}\u{442}\u{435} (?:\u{442}\u{430}\u{43a}\u{436}\u{435}|\u{442}\u{430}\u{43a}\u{43e}\u{436})",
+    ];
+    Regex::new(&format!("(?i)^\\W*(?:{})", labels.join("|"))).expect("a constant pattern")
+});
+
+/// How the credit of a picture or of a text begins.
+static CREDIT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("(?i)^\\W*(?:quellen?|quellenangaben?|sources?|fotos?|photos?|bild(?:er)?|fuentes?|\u{17a}r\u{f3}d\u{142}o|cr\u{e9}dits? photos?)\\s*:")
+        .expect("a constant pattern")
+});
 
 /// Whether a paragraph is a label, a colon and a link: `Read more: ...`.
 fn is_labelled_link(paragraph: Element<'_>) -> bool {

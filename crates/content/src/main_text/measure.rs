@@ -2,6 +2,7 @@
 
 use argiope_core::page::page_budget::PageBudget;
 
+use super::noscript::is_short_noscript;
 use crate::document::{Document, Element, TEXT, names};
 
 /// Prefix sums over the nodes of a page in document order. The sum over a subtree is the difference of two prefix sums.
@@ -46,7 +47,10 @@ impl Measure {
                 if id < link_end {
                     link_text = link_text.saturating_add(length);
                 }
-            } else if is_never_shown(node.name) || removed.get(id as usize) == Some(&true) {
+            } else if is_never_shown(node.name)
+                || (node.name == names::NOSCRIPT && is_short_noscript(page.element(id), budget))
+                || removed.get(id as usize) == Some(&true)
+            {
                 skip_end = page.element(id).end();
             } else if node.name == names::A {
                 link_end = page.element(id).end().max(link_end);
@@ -94,14 +98,7 @@ impl Measure {
 fn is_never_shown(name: names::Name) -> bool {
     matches!(
         name,
-        names::SCRIPT
-            | names::STYLE
-            | names::TEMPLATE
-            | names::NOSCRIPT
-            | names::IFRAME
-            | names::TITLE
-            | names::TEXTAREA
-            | names::SELECT
+        names::SCRIPT | names::STYLE | names::TEMPLATE | names::IFRAME | names::TITLE | names::TEXTAREA | names::SELECT
     )
 }
 

@@ -10,8 +10,10 @@ use crate::document::{Document, Element, names};
 
 mod boilerplate;
 mod choose;
+mod comments;
 mod evidence;
 mod measure;
+mod noscript;
 mod page_text;
 mod part;
 mod render;
@@ -23,8 +25,10 @@ use measure::Measure;
 pub use page_text::{LinkTargets, PageText, TextRequest};
 pub use part::ContentPart;
 use part::WordShare;
+pub(crate) use part::count_words;
 use render::Selection;
 pub use render::{MainText, TEXT_CUT, TextFormat};
+pub(crate) use render::{escape_paragraph, without_invisible};
 
 /// The main content of a page.
 ///
@@ -108,7 +112,11 @@ impl<'a> Article<'a> {
     /// The share of the words of the whole page that are in the content or in its title, from 0 to 1 with two decimals.
     /// `None` on a page without words.
     pub fn kept(&self, budget: &PageBudget) -> Option<f32> {
-        WordShare::of(self.page, &self.roots, &self.removed, budget).rounded()
+        self.word_share(budget).rounded()
+    }
+
+    fn word_share(&self, budget: &PageBudget) -> WordShare {
+        WordShare::of(self.page, &self.roots, &self.removed, budget)
     }
 
     /// The content as plain text, one line per block, without the heading that is the title.

@@ -4,6 +4,7 @@
 use argiope_core::page::page_budget::PageBudget;
 
 use super::{Article, ContentPart, MainText, TEXT_CUT, TextFormat};
+use crate::about::{AboutSource, Declared, PageAbout};
 use crate::document::Document;
 
 /// Which text of a page is wanted.
@@ -31,6 +32,8 @@ pub struct PageText {
     pub markdown: Option<String>,
     /// The share of the words of the whole page that are in the text or in the title, from 0 to 1.
     pub kept: Option<f32>,
+    /// What the page declares about itself.
+    pub about: PageAbout,
     /// Why something is missing.
     pub limited: Option<&'static str>,
 }
@@ -54,6 +57,11 @@ impl PageText {
         };
         let plain = read(request.plain, TextFormat::Plain);
         let markdown = read(request.markdown, TextFormat::Markdown);
-        Self { title: article.title.clone(), plain, markdown, kept: article.kept(budget), limited }
+        let share = article.word_share(budget);
+        let text = plain.as_deref().or(markdown.as_deref()).unwrap_or_default();
+        // What is declared is read by a budget of its own, for the same reason.
+        let mut about = PageAbout::of(page, text, &PageBudget::for_page(page.html_len()));
+        about.words = Some(Declared { value: share.kept, source: AboutSource::Text });
+        Self { title: article.title.clone(), plain, markdown, kept: share.rounded(), about, limited }
     }
 }

@@ -77,7 +77,7 @@ fn is_code(name: names::Name) -> bool {
 /// The words of a part of a page, and of the whole page without scripts and styles.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WordShare {
-    kept: usize,
+    pub(super) kept: usize,
     all: usize,
 }
 
@@ -121,7 +121,7 @@ impl WordShare {
 }
 
 /// The number of words: sequences of letters and digits. Each Chinese or Japanese character is one.
-pub(super) fn count_words(text: &str) -> usize {
+pub(crate) fn count_words(text: &str) -> usize {
     let (mut count, mut is_in_word) = (0, false);
     for character in text.chars() {
         let is_ideograph = is_ideograph(character);

@@ -50,6 +50,16 @@ pub trait PageReader: Debug + Send + Sync {
     /// Reads a page, decoded to text. `charset` is that of the page: the queries of its links are encoded in it.
     fn read(&self, url: &Url, html: &str, charset: Option<&str>) -> PageContent;
 
+    /// Whether bodies of this type, which is not HTML, are read by [`PageReader::read_body`].
+    fn reads_type(&self, _content_type: &str) -> bool {
+        false
+    }
+
+    /// Reads a body of a type that is not HTML.
+    fn read_body(&self, _content_type: &str, _body: &[u8], _charset: Option<&str>) -> PageContent {
+        PageContent::default()
+    }
+
     /// How often each field was looked for and found, for the report.
     fn counts(&self) -> Vec<FieldCount> {
         Vec::new()
@@ -67,6 +77,8 @@ pub struct PageContent {
     pub markdown: Option<Box<str>>,
     /// The share of the words of the page that are in the text, from 0 to 1.
     pub kept: Option<f32>,
+    /// What the page declares about itself: dates, author and so on.
+    pub about: Option<Map<String, Value>>,
     /// Why something may be missing: a limit was reached, or the reader panicked.
     pub limited: Option<&'static str>,
     /// Charges the bytes of this content to the budget until the content is dropped.
@@ -76,9 +88,11 @@ pub struct PageContent {
 impl PageContent {
     /// The approximate memory use in bytes.
     pub fn bytes(&self) -> usize {
-        let data = self.data.as_ref().map_or(0, |data| data.values().map(size_of_value).sum());
+        let size = |map: &Option<Map<String, Value>>| -> usize {
+            map.as_ref().map_or(0, |map| map.values().map(size_of_value).sum())
+        };
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
-        data + text(&self.text) + text(&self.markdown)
+        size(&self.data) + size(&self.about) + text(&self.text) + text(&self.markdown)
     }
 }
 
@@ -187,7 +201,11 @@ impl BodyRules {
             DeliveredBodies::All => true,
         };
         let has_reader = || self.reader.as_ref().is_some_and(|reader| reader.should_read(url));
-        may_deliver || ((200..300).contains(&status) && is_html(declared) && (self.rendered || has_reader()))
+        let is_read = || match (&self.reader, declared) {
+            (Some(reader), Some(declared)) if !is_html(Some(declared)) => reader.reads_type(declared),
+            _ => is_html(declared) && (self.rendered || has_reader()),
+        };
+        may_deliver || ((200..300).contains(&status) && is_read())
     }
 
     /// Whether a held body is delivered with the visit. `content_type` is the type that the examiner found.
@@ -217,12 +235,15 @@ impl BodyRules {
         mut charge: BudgetCharge,
     ) -> Option<Box<PageContent>> {
         let reader = self.reader.as_ref()?;
-        if !(200..300).contains(&status) || content_type.is_none() || !is_html(content_type) || !reader.should_read(url)
-        {
+        let content_type = content_type.filter(|_| (200..300).contains(&status))?;
+        let read = if is_html(Some(content_type)) && reader.should_read(url) {
+            let html = decode(&body.bytes, charset);
+            catch_unwind(AssertUnwindSafe(|| reader.read(url, &html, charset)))
+        } else if !is_html(Some(content_type)) && reader.reads_type(content_type) {
+            catch_unwind(AssertUnwindSafe(|| reader.read_body(content_type, &body.bytes, charset)))
+        } else {
             return None;
-        }
-        let html = decode(&body.bytes, charset);
-        let read = catch_unwind(AssertUnwindSafe(|| reader.read(url, &html, charset)));
+        };
         let mut content = read.unwrap_or_else(|_| PageContent {
             limited: Some("a fault in Argiope while it read the content"),
             ..PageContent::default()

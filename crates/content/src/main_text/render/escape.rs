@@ -10,6 +10,15 @@ pub(in crate::main_text) fn escape_line(text: &str) -> String {
     out
 }
 
+/// Escapes a paragraph, so that it is one without markup.
+pub(crate) fn escape_paragraph(text: &str) -> String {
+    let escaped = escape_line(text);
+    match block_mark(&escaped).and_then(|at| escaped.split_at_checked(at)) {
+        Some((before, after)) => format!("{before}\\{after}"),
+        None => escaped,
+    }
+}
+
 /// Escapes what would end a URL in Markdown, or change it.
 pub(super) fn escape_url(url: &str) -> String {
     let mut out = String::with_capacity(url.len());

@@ -13,6 +13,7 @@ use crate::document::{Document, Element, Node, TEXT, names};
 use escape::{block_mark, escape_url, push_escaped};
 
 pub(super) use escape::escape_line;
+pub(crate) use escape::escape_paragraph;
 
 mod escape;
 mod inline;
@@ -438,7 +439,7 @@ fn is_picture(figure: Element<'_>, budget: &PageBudget) -> bool {
 
 /// The text without soft hyphens and without characters that control a terminal or are invisible. The joiners of Arabic
 /// and Indic scripts stay.
-fn without_invisible(text: &str) -> Cow<'_, str> {
+pub(crate) fn without_invisible(text: &str) -> Cow<'_, str> {
     let is_kept = |c: char| matches!(c, '\n' | '\t' | '\r' | '\u{c}' | '\u{200c}' | '\u{200d}') || !is_unsafe_char(c);
     if text.chars().all(is_kept) {
         return Cow::Borrowed(text);

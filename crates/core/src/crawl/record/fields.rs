@@ -127,6 +127,9 @@ record! {
     /// with `--text` or `--markdown`: the share of the words of the page that are in the text and the title
     /// ([extraction](extraction.md#which-part-of-a-page))
     kept: Option<f32>, FieldKind::Float, Page, Content;
+    /// with `--text` or `--markdown`: dates, author, site, breadcrumbs, language, number of words, and pages of a PDF
+    /// file, each with its source ([extraction](extraction.md#what-a-page-says-about-itself))
+    about: Option<Cow<'a, Map<String, Value>>>, FieldKind::Json, Page, Content;
     /// the [limit](extraction.md#a-rules-file) that was reached while `data`, `text` or `markdown` was extracted
     content_limit: Option<Cow<'a, str>>, FieldKind::Text, Page, Content;
     /// how the page was rendered: see [rendered pages](#rendered-pages)

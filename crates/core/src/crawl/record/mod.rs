@@ -92,6 +92,7 @@ impl<'a> CrawlRecord<'a> {
             text: content.and_then(|content| content.text.as_deref()).map(Cow::Borrowed),
             markdown: content.and_then(|content| content.markdown.as_deref()).map(Cow::Borrowed),
             kept: content.and_then(|content| content.kept),
+            about: content.and_then(|content| content.about.as_ref()).map(Cow::Borrowed),
             content_limit: content.and_then(|content| content.limited).map(Cow::Borrowed),
             render: findings.render.as_deref().map(Cow::Borrowed),
             ms: Some(Millis::from(&visit.facts.timings)),
