@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use argiope_core::base::digest::BodyDigest;
+use argiope_core::crawl::record::page_state::PageState;
 use argiope_core::crawl::schedule::keeper::{Change, Changes, Comparison};
-use argiope_core::crawl::schedule::page_state::PageState;
 use argiope_core::{ErrorKind, Outcome};
 use argiope_store::disk::HistoryEvent;
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use argiope_core::crawl::record::{CrawlRecord, LazyRecord, RunRecord};
+use argiope_core::crawl::record::{CrawlRecord, LazyRecord};
 use argiope_core::crawl::rules::Config;
+use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::{LinkKind, StoreError, StoreErrorKind};
 use argiope_fleet::segments::SegmentStore;
 use argiope_store::disk::{self, CrawlFile, HistoryEvent};

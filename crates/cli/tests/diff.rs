@@ -137,6 +137,26 @@ fn the_last_two_rounds_are_compared() {
         ("/new-broken", "new newly_broken"),
     ];
     assert_eq!(changes(&document), expected.map(|(path, change)| (path.to_owned(), change.to_owned())));
+    // Exports can be limited to changes, which records have too.
+    for status in ["new", "changed", "gone"] {
+        let export = |format: &[&str]| {
+            text(
+                &argiope(folder.path(), &[&["export", "d.crawl", "--status", status, "--format"], format].concat())
+                    .stdout,
+            )
+        };
+        let lines = export(&["jsonl"]);
+        let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let mut exported: Vec<String> = records
+            .inspect(|record| assert_eq!(record["change"], status))
+            .map(|record| record["url"].as_str().expect("a URL").replace(&root, "/"))
+            .collect();
+        exported.sort();
+        let is_listed = |(_, what): &(String, String)| what.split(' ').next() == Some(status);
+        let listed: Vec<String> = changes(&document).into_iter().filter(is_listed).map(|(path, _)| path).collect();
+        assert_eq!(exported, listed, "{status}");
+        assert_eq!(export(&["csv", "--columns", "url,change"]).lines().count(), 1 + listed.len());
+    }
     let summary = serde_json::json!({
         "new": 2, "changed": 4, "gone": 1, "same": 3, "newly_broken": 2, "repaired": 1, "redirected": 1, "unvisited": 0,
     });

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use argiope_core::base::escape::json_line;
-use argiope_core::crawl::record::RunRecord;
 use argiope_core::crawl::schedule::keeper::{Changes, End};
+use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::crawl::schedule::trap::Cut;
 use serde::Serialize;
 use serde_json::Value;

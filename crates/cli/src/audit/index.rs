@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use argiope_core::crawl::record::RunRecord;
 use argiope_core::crawl::rules::{Config, Rules, ScopeKind};
 use argiope_core::crawl::schedule::carryover::LaneNote;
+use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_fleet::segments::open_graph;
 use argiope_store::disk::{GraphRound, HistoryEvent, PageEdges};

@@ -103,6 +103,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         raw_csv: io.raw_csv,
         columns: Vec::new(),
         rows: Rows::default(),
+        status: Vec::new(),
     };
     let exported = export::run(&args)?;
     Ok(if exported == ExitCode::SUCCESS { code } else { exported })

@@ -10,6 +10,7 @@ use crate::export::csv::Formulas;
 use crate::export::{self, PageTable, Rows, TableOptions};
 use crate::records::{self, ReadError};
 use argiope_runtime::atomic_file::AtomicFile;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::{FAILED, print_error};
@@ -18,6 +19,7 @@ use crate::locale::localized;
 use crate::wording;
 use argiope_content::{Extraction, TextRequest};
 use argiope_core::base::escape::visible;
+use argiope_core::crawl::schedule::keeper::Change;
 use argiope_fleet::segments::SegmentStore;
 use argiope_runtime::content_reader;
 
@@ -29,6 +31,8 @@ const BUFFER: usize = 64 << 10;
   argiope export ./example.com.crawl --format csv -o pages.csv
   argiope export ./example.com.crawl --format csv --extract price=.price -o prices.csv
   argiope export ./example.com.crawl --format csv --columns url,data.* --rows data -o data.csv
+  argiope export ./example.com.crawl --format jsonl --status new,changed
+      after a --recrawl: the pages that are new or different
       a table of the extracted data only
   argiope export ./example.com.crawl --format markdown -o pages/
       one Markdown file per page; needs a crawl with --warc
@@ -71,6 +75,17 @@ pub struct ExportArgs {
     /// For csv and parquet: what the rows are [default: items]
     #[arg(long, value_name = "ROWS", hide_default_value = true, default_value = "items")]
     pub rows: Rows,
+    /// For jsonl, csv and parquet: only pages of the latest round with these changes, such as new,changed
+    ///
+    /// Pages of the first round are new.
+    #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = change_parser())]
+    pub status: Vec<Change>,
+}
+
+/// Parses a change. Help lists the words.
+fn change_parser() -> impl TypedValueParser<Value = Change> {
+    let words = ["new", "changed", "gone", "same"];
+    PossibleValuesParser::new(words).try_map(|word| serde_json::from_value::<Change>(word.into()))
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +128,9 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let is_table = matches!(args.format, ExportFormat::Csv | ExportFormat::Parquet);
     if !is_table && (!args.columns.is_empty() || args.rows != Rows::default()) {
         return Err(UsageError("--columns and --rows are for --format csv and parquet".to_owned()));
+    }
+    if !can_extract && !args.status.is_empty() {
+        return Err(UsageError("--status is for --format jsonl, csv and parquet".to_owned()));
     }
     let rules = Some(&rules).filter(|rules| !rules.is_empty());
     let exported = match &args.output {
@@ -247,11 +265,12 @@ fn write(
     }
     let directory = &args.directory;
     let formulas = Formulas::from_flag(args.raw_csv);
-    let table = || PageTable::open(directory, TableOptions { rules, columns: &args.columns, rows: args.rows });
+    let options = TableOptions { rules, columns: &args.columns, rows: args.rows, changes: &args.status };
+    let table = || PageTable::open(directory, options);
     match args.format {
         ExportFormat::Jsonl => match rules {
-            Some(rules) => export::jsonl_extracted(directory, rules, out),
-            None => export::jsonl(directory, out),
+            Some(rules) => export::jsonl_extracted(directory, rules, &args.status, out),
+            None => export::jsonl(directory, &args.status, out),
         },
         ExportFormat::Csv => export::csv(table()?, formulas, out),
         ExportFormat::Parquet => export::parquet(table()?, out),

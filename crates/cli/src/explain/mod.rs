@@ -9,9 +9,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use argiope_core::base::url::StripParams;
-use argiope_core::crawl::record::{LazyRecord, RunRecord};
+use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::crawl::schedule::carryover::LaneNote;
+use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::page::robots::{Robots, RobotsVerdict};
 use argiope_core::page::scope::{ScopeRule, ScopeVerdict, percent_decoded};

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use argiope_content::Extraction;
 use argiope_core::base::url::Url;
-use argiope_core::crawl::record::{LazyRecord, RunRecord};
+use argiope_core::crawl::record::LazyRecord;
+use argiope_core::crawl::schedule::keeper::Change;
+use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::page::page_budget::PageBudget;
 use argiope_fleet::segments::{SegmentStore, open_graph};
 use argiope_runtime::content_reader;
@@ -16,6 +18,7 @@ use serde_json::{Map, Value};
 
 use super::archived::ArchivedPages;
 use super::columns::{self, CellKind, CellSource, Column, field_value, record_columns};
+use super::has_change;
 use crate::records::{self, ReadError, StoredRecord};
 use crate::screen::ticker::Ticker;
 
@@ -42,6 +45,8 @@ pub struct TableOptions<'a> {
     /// The columns, in this order; all if it is empty.
     pub columns: &'a [String],
     pub rows: Rows,
+    /// Only pages with one of these changes; all if it is empty.
+    pub changes: &'a [Change],
 }
 
 /// The pages of a crawl as rows, with their data: either as recorded, or extracted from the archive now.
@@ -50,6 +55,7 @@ pub struct PageTable<'a> {
     /// The rules and the archive, if data is extracted now.
     extraction: Option<(&'a Extraction, ArchivedPages)>,
     rows: Rows,
+    changes: &'a [Change],
     pub columns: Vec<Column>,
     /// How many pages link to each page.
     inlinks: Option<Inlinks>,
@@ -59,10 +65,11 @@ impl<'a> PageTable<'a> {
     /// Reads all pages of the latest round to find the columns. The columns of extracted data are in the order of the
     /// rules, also those that no page has a value for.
     pub fn open(directory: &'a Path, options: TableOptions<'a>) -> Result<Self, ReadError> {
-        let TableOptions { rules, columns, rows } = options;
+        let TableOptions { rules, columns, rows, changes } = options;
         let archive = rules.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
         let all = record_columns();
-        let mut table = Self { directory, extraction: archive.transpose()?, rows, columns: all, inlinks: None };
+        let extraction = archive.transpose()?;
+        let mut table = Self { directory, extraction, rows, changes, columns: all, inlinks: None };
         let expected = rules.map_or_else(|| recorded_columns(directory), |rules| Ok(rules.columns()))?;
         let data_columns = table.read_columns(&expected)?;
         table.columns.extend(data_columns);
@@ -105,12 +112,15 @@ impl<'a> PageTable<'a> {
         &mut self,
         mut each: impl FnMut(&LazyRecord<'_>, Option<&Map<String, Value>>) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
-        let Self { directory, extraction, .. } = self;
+        let Self { directory, extraction, changes, .. } = self;
         let (mut ticker, mut count) = (Ticker::start(), 0);
         records::latest_page_lines(directory, |line| {
             count += 1;
             ticker.tick(count);
             let record = records::read_lazily(line)?;
+            if !has_change(&record, changes) {
+                return Ok(());
+            }
             let data = match extraction {
                 Some((rules, archive)) => extract(rules, archive, &records::read(line)?)?,
                 None => record.data().map(std::borrow::Cow::into_owned),

@@ -30,6 +30,8 @@ use std::path::Path;
 
 use argiope_content::Extraction;
 use argiope_core::base::escape::{is_unsafe_char, write_json, write_markup_text};
+use argiope_core::crawl::record::LazyRecord;
+use argiope_core::crawl::schedule::keeper::Change;
 
 use crate::records::{self, ReadError};
 
@@ -54,9 +56,30 @@ pub fn unarchived_pages(directory: &Path) -> Result<u64, ReadError> {
     Ok(count)
 }
 
+/// Calls `each` with the records of all rounds, or with those pages of the latest round that have one of these changes.
+fn lines(
+    directory: &Path,
+    changes: &[Change],
+    mut each: impl FnMut(&[u8]) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    if changes.is_empty() {
+        return records::lines(directory, each).map(drop);
+    }
+    records::latest_page_lines(directory, |line| {
+        if has_change(&records::read_lazily(line)?, changes) { each(line) } else { Ok(()) }
+    })
+    .map(drop)
+}
+
+/// Whether a page has one of these changes since the previous round. In the first round, every page is new. Without
+/// `changes`, every page is meant.
+fn has_change(record: &LazyRecord<'_>, changes: &[Change]) -> bool {
+    changes.is_empty() || changes.contains(&record.change().unwrap_or(Change::New))
+}
+
 /// Writes the records of all rounds unchanged: runs, pages, robots.txt and sitemaps.
-pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
-    records::lines(directory, |line| {
+pub fn jsonl(directory: &Path, changes: &[Change], out: &mut dyn Write) -> Result<(), ReadError> {
+    lines(directory, changes, |line| {
         out.write_all(line)?;
         Ok(out.write_all(b"\n")?)
     })?;
@@ -64,9 +87,14 @@ pub fn jsonl(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
 }
 
 /// Like [`jsonl`], with the data of pages extracted from the archive now.
-pub fn jsonl_extracted(directory: &Path, rules: &Extraction, out: &mut dyn Write) -> Result<(), ReadError> {
+pub fn jsonl_extracted(
+    directory: &Path,
+    rules: &Extraction,
+    changes: &[Change],
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
     let mut archive = archived::ArchivedPages::open(directory)?;
-    records::lines(directory, |line| {
+    lines(directory, changes, |line| {
         let record = records::read(line)?;
         let mut json: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(line).map_err(std::io::Error::other)?;

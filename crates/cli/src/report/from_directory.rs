@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use argiope_core::base::digest::BodyDigest;
-use argiope_core::crawl::record::RunRecord;
 use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_fleet::segments::SegmentStore;

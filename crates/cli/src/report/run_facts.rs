@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use argiope_core::crawl::record::RunRecord;
 use argiope_core::crawl::rules::Config;
+use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_store::disk::HistoryEvent;
 use serde_json::Value;
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::page_state::{Change, PageState};
 use super::schema::{About, FieldKind, FieldValue, RecordField, Section, plain_name, record};
 use crate::base::digest::BodyDigest;
 use crate::base::link::LinkKind;
@@ -53,6 +54,9 @@ record! {
     /// ends with a failed lookup of the host name counts too. (A URL that redirects to itself and sets a new cookie is
     /// requested again. Each repetition counts as a redirect for `--max-redirects`.)
     tries: Option<u8>, FieldKind::Integer, Exchange, Url;
+    /// in a recrawl: how the page compares with the previous round. `new`: it had no record. `changed`: it has a usable
+    /// response that differs. `gone`: it had a usable response and has none now. `same`: neither
+    change: Option<Change>, FieldKind::Name(&["new", "changed", "gone", "same"]), Exchange, Url;
     /// the method, if a program that uses the library sent another request than GET
     method: Option<Cow<'a, str>>, FieldKind::Text, Page, Url;
     /// if such a request had a body: 16 hexadecimal digits that tell requests with different bodies for the same URL
@@ -333,6 +337,17 @@ impl CrawlRecord<'_> {
     /// The number of attempts; 0 if it is not known.
     pub fn tries(&self) -> u8 {
         self.tries.unwrap_or(0)
+    }
+
+    /// The state of the URL, to compare it with another record; `None` if the record has no outcome.
+    pub fn state(&self) -> Option<PageState<'_>> {
+        Some(PageState {
+            outcome: self.outcome?,
+            status: self.status,
+            has_error: self.error.is_some(),
+            digest: self.digest,
+            redirect: self.redirect.as_deref(),
+        })
     }
 
     /// Whether this is the record of a page, not of a site file.

@@ -4,10 +4,11 @@
 //! that the value is not known or does not apply.
 
 mod fields;
+#[deny(missing_docs)]
+pub mod page_state;
 mod part;
 #[cfg(test)]
 mod record_docs;
-mod run;
 mod schema;
 
 use std::borrow::Cow;
@@ -23,7 +24,6 @@ use crate::crawl::warc::WarcLocation;
 
 pub use fields::{CrawlRecord, LazyRecord, Millis, RecordedLink};
 pub use part::encode_part;
-pub use run::RunRecord;
 pub use schema::{About, FieldKind, RecordField, Section};
 
 /// The version of the record format.
@@ -63,6 +63,7 @@ impl<'a> CrawlRecord<'a> {
             depth: Some(visit.link.depth),
             tries: Some(visit.link.tries),
             reason: None,
+            change: None,
             content_type: findings.content_type.as_deref().map(Cow::Borrowed),
             charset: findings.charset.map(Cow::Borrowed),
             title: findings.title.as_deref().map(Cow::Borrowed),
@@ -307,16 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lazy_record_has_the_fields_that_can_be_read_and_a_run_record_only_runs() {
+    fn a_lazy_record_has_the_fields_that_can_be_read() {
         let line =
             br#"{"v":1,"type":"page","new":{"x":[1]},"url":"http://h/\u00e9","depth":0,"status":"no","nofollow":true}"#;
         let record = LazyRecord::read(line).expect("an object");
         assert_eq!((&*record.url(), record.depth(), record.status()), ("http://h/é", Some(0), None));
         assert!(record.is_page() && record.nofollow() && !record.noindex() && !record.has_error());
         assert!(LazyRecord::read(b"[]").is_none() && LazyRecord::read(b"{\"url\":").is_none());
-        let run = RunRecord { seconds: Some(1.5), ..RunRecord::new() };
-        let line = crate::base::escape::json_line(&run);
-        assert_eq!(RunRecord::read(&line), Some(run));
-        assert_eq!(RunRecord::read(br#"{"type":"page","seconds":1.5}"#), None);
     }
 }

@@ -10,10 +10,9 @@ pub mod frontier;
 pub mod keeper;
 pub mod lane;
 pub mod next;
-#[deny(missing_docs)]
-pub mod page_state;
 pub mod redirects;
 pub mod retry;
+pub mod run_record;
 pub mod store_error;
 pub mod trap;
 pub mod workbench;

@@ -35,8 +35,8 @@ use head::HeadAnswers;
 use parts::release_body;
 use suspects::Suspects;
 
+pub use crate::crawl::record::page_state::{Change, ChangeNote, Changes, Comparison};
 pub use crate::crawl::schedule::next::{End, Next};
-pub use crate::crawl::schedule::page_state::{Change, ChangeNote, Changes, Comparison};
 
 use crate::base::budget::MemoryPart;
 use crate::base::job::LaneId;
@@ -674,6 +674,7 @@ impl<F: Frontier + History> Keeper<F> {
         if let Some(previous_record) = previous_record {
             record.add_missing(previous_record);
         }
+        record.change = change.map(|compared| compared.change);
         record.encode(&mut line);
         let (source, is_sitemap) = (&visit.link.url, visit.purpose == Purpose::Sitemap);
         let cut = visit.findings.links_cut;

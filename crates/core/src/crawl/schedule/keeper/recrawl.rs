@@ -5,8 +5,8 @@ use crate::base::job::{Conditional, Job, Purpose};
 use crate::base::outcome::Outcome;
 use crate::base::url::Url;
 use crate::crawl::record::CrawlRecord;
+use crate::crawl::record::page_state::{Comparison, PageState};
 use crate::crawl::schedule::frontier::{Frontier, History, StoreError};
-use crate::crawl::schedule::page_state::{Comparison, PageState};
 use crate::crawl::visit::Visit;
 use crate::page::examine::{self, PageFacts};
 
@@ -86,7 +86,7 @@ impl<F: Frontier + History> Keeper<F> {
             return Ok((None, None));
         }
         let earlier = self.earlier_of(&visit.link.url, visit.link.kind)?;
-        let compared = Comparison::of(earlier.as_ref().and_then(PageState::of).as_ref(), Some(&state_of(visit)));
+        let compared = Comparison::of(earlier.as_ref().and_then(CrawlRecord::state).as_ref(), Some(&state_of(visit)));
         self.progress.changes.get_or_insert_default().count(compared);
         let unchanged = earlier.filter(|_| visit.facts.outcome == Outcome::NotModified);
         if let Some(earlier) = &unchanged {

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{LazyRecord, VERSION};
-use crate::crawl::schedule::page_state::Changes;
-use crate::crawl::schedule::trap::Cut;
+use super::trap::Cut;
+use crate::crawl::record::page_state::Changes;
+use crate::crawl::record::{LazyRecord, VERSION};
 
 /// The record of a run: its settings at the start, and how it went at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,5 +55,18 @@ impl RunRecord<'_> {
     pub fn read(record: &[u8]) -> Option<Self> {
         // The reader does not decode other records, which may be long.
         if LazyRecord::read(record)?.r#type() == "run" { serde_json::from_slice(record).ok() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::escape::json_line;
+
+    #[test]
+    fn only_the_records_of_runs_are_read() {
+        let run = RunRecord { seconds: Some(1.5), ..RunRecord::new() };
+        assert_eq!(RunRecord::read(&json_line(&run)), Some(run));
+        assert_eq!(RunRecord::read(br#"{"type":"page","seconds":1.5}"#), None);
     }
 }

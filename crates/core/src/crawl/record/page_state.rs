@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::digest::BodyDigest;
 use crate::base::outcome::Outcome;
-use crate::crawl::record::CrawlRecord;
 
 /// How a URL compares with the previous round, or with the earlier crawl in `argiope diff`. Every URL has exactly one of
 /// these.
@@ -59,18 +58,7 @@ pub struct PageState<'a> {
     pub redirect: Option<&'a str>,
 }
 
-impl<'a> PageState<'a> {
-    /// The state that a record describes; `None` if the record has no outcome.
-    pub fn of(record: &'a CrawlRecord<'_>) -> Option<Self> {
-        Some(Self {
-            outcome: record.outcome?,
-            status: record.status,
-            has_error: record.error.is_some(),
-            digest: record.digest,
-            redirect: record.redirect.as_deref(),
-        })
-    }
-
+impl PageState<'_> {
     /// Whether links to the URL are broken.
     pub fn is_broken(&self) -> bool {
         match self.outcome {
