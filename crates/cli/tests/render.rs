@@ -117,6 +117,53 @@ fn hostile_scripts_cost_their_own_page_only() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+#[ignore = "needs headless-shell"]
+fn no_process_of_the_browser_survives_a_killed_crawl() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (web, root) = start();
+    let page = root.trim_end_matches('/').to_owned() + "/hostile/loop";
+    // The lock files and profiles of the browser are below this folder, so its processes are known by it.
+    let profiles = folder.path().join("profiles");
+    std::fs::create_dir(&profiles).expect("a folder");
+    let crawl = |timeout: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+        command.current_dir(folder.path()).env("TMPDIR", &profiles);
+        command.args(["crawl", &page, "-q", "-d", "a.crawl", "--render", "always", "--render-timeout", timeout]);
+        command
+    };
+    let mut first = crawl("1m").spawn().expect("the command was built");
+    wait_until("the page is requested", || web.log().iter().any(|request| request.path == "/hostile/loop"));
+    wait_until("the browser runs", || processes_naming(&profiles) > 0);
+    first.kill().expect("it runs");
+    first.wait().expect("it has ended");
+    wait_until("all processes have ended", || processes_naming(&profiles) == 0);
+    // The next start removes what is left on the disk.
+    let mut second = crawl("1s").spawn().expect("the command was built");
+    assert!(second.wait().expect("it ends").success());
+    assert_eq!(processes_naming(&profiles), 0);
+    let own_folder = std::fs::read_dir(&profiles).expect("a folder").flatten().next().expect("the browsers' folder");
+    assert_eq!(std::fs::read_dir(own_folder.path()).expect("a folder").count(), 0);
+}
+
+/// The number of processes whose command line contains this path.
+#[cfg(target_os = "linux")]
+fn processes_naming(path: &Path) -> usize {
+    let text = path.to_str().expect("UTF-8");
+    let commands = std::fs::read_dir("/proc").expect("a folder").flatten().map(|entry| entry.path().join("cmdline"));
+    commands.filter(|file| std::fs::read(file).is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))).count()
+}
+
+#[cfg(target_os = "linux")]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}: not within 30 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn a_missing_browser_is_an_error_of_usage_and_nothing_is_created() {
     let folder = tempfile::tempdir().expect("a folder");
     let arguments =
