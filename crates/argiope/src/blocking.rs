@@ -24,6 +24,7 @@ use crate::{Ack, Crawl, CrawlHandle, Delivery, Error, Page, Summary};
 /// # }
 /// ```
 #[derive(Debug)]
+#[must_use = "a crawl stops when it is dropped"]
 pub struct Pages {
     crawl: Crawl,
 }
@@ -71,6 +72,24 @@ impl Pages {
     /// As [`Crawl::feed`].
     pub fn feed<R: IntoRequest>(&self, requests: impl IntoIterator<Item = R>) -> Result<Feeding, Error> {
         self.crawl.feed(requests)
+    }
+
+    /// The next page, or the error that ended the crawl early, like [`Crawl::try_next`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Crawl::try_next`].
+    pub fn try_next(&mut self) -> Result<Option<Page>, Error> {
+        self.crawl.try_next_blocking()
+    }
+
+    /// Adds the URLs of elements of a page, like [`CrawlHandle::follow`].
+    ///
+    /// # Errors
+    ///
+    /// As [`CrawlHandle::follow`].
+    pub fn follow(&self, page: &Page, css: &str) -> Result<Feeding, Error> {
+        self.crawl.follow(page, css)
     }
 
     /// Stops the crawl gracefully: fetches in flight are still delivered, then the iterator ends.

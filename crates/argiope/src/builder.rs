@@ -45,6 +45,8 @@ pub struct CrawlBuilder {
     hooks: Hooks,
     /// Answers the requests in place of the network.
     transport: Option<SharedTransport>,
+    /// See [`CrawlBuilder::refuse_private_roots`].
+    refuse_private_roots: bool,
 }
 
 /// A transport. It is taken by the first crawl that the builder or one of its clones starts.
@@ -126,7 +128,8 @@ impl CrawlBuilder {
     /// no hooks.
     pub(crate) fn from_config(config: Config) -> Self {
         let (header, requests, hooks) = (Vec::new(), Vec::new(), Hooks::default());
-        Self { config, header, requests, bodies: DeliveredBodies::Html, hooks, transport: None }
+        let (bodies, transport, refuse_private_roots) = (DeliveredBodies::Html, None, false);
+        Self { config, header, requests, bodies, hooks, transport, refuse_private_roots }
     }
 
     /// Applies a change to the configuration.
@@ -153,6 +156,16 @@ impl CrawlBuilder {
             SeedKind::Request(request) => self.requests.push(*request),
         }
         self
+    }
+
+    /// Adds several roots.
+    ///
+    /// ```
+    /// let crawl = argiope::Crawl::builder("https://example.com/").roots(["example.org", "example.net"]);
+    /// ```
+    #[must_use]
+    pub fn roots<R: Into<Seed>>(self, roots: impl IntoIterator<Item = R>) -> Self {
+        roots.into_iter().fold(self, Self::root)
     }
 
     /// Stores the crawl in a directory. It can resume after an interruption, and results are durable before pages are
@@ -236,6 +249,16 @@ impl CrawlBuilder {
     #[must_use]
     pub fn allow_private(self) -> Self {
         self.set(|config| config.allow_private = true)
+    }
+
+    /// Refuses roots in private networks too, such as `http://127.0.0.1/` or a host name that leads there. Use it if
+    /// strangers name the roots: otherwise they could reach your own network through your program. The page of such a
+    /// root has the error [`ErrorKind::PrivateAddress`](crate::ErrorKind::PrivateAddress). Cannot be combined with
+    /// [`allow_private`](Self::allow_private).
+    #[must_use]
+    pub fn refuse_private_roots(mut self) -> Self {
+        self.refuse_private_roots = true;
+        self
     }
 
     /// Reads at most this many bytes of a body.
@@ -448,10 +471,15 @@ impl CrawlBuilder {
             self.config.header.push(line);
         }
         settings::check(&self.config)?;
+        if self.refuse_private_roots && self.config.allow_private {
+            let why = "it contradicts `refuse_private_roots`";
+            return Err(settings::no_effect("allow_private", "", why));
+        }
         let request_urls: Vec<String> = self.requests.iter().map(|request| request.url().to_string()).collect();
         let program = ProgramSettings {
             roots: roots_with_requests(&self.config, self.requests)?,
             delivered_bodies: self.bodies,
+            refuse_private_roots: self.refuse_private_roots,
             ..self.hooks.into_program_settings()
         };
         // The scope and the stored settings include the URLs of the requests.

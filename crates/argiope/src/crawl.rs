@@ -13,6 +13,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -32,10 +33,12 @@ use argiope_runtime::{Error, Store, run_lines};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::ack::{Ack, Deliveries, add_number};
+use crate::block_on::block_on;
 use crate::feed::Feeding;
 use crate::handle::CrawlHandle;
 use crate::library_messages::in_library_words;
 use crate::page::Page;
+use crate::page_links::LinkRules;
 use crate::request::IntoRequest;
 
 /// The caller's progress is reported to the keeper after this many processed pages. After a crash, the next run
@@ -63,11 +66,15 @@ const TAKEN_INTERVAL: u64 = 128;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a crawl stops when it is dropped"]
 pub struct Crawl {
     /// Settled pages that the caller has not taken yet.
     visits: mpsc::UnboundedReceiver<SettledPage>,
+    link_rules: Arc<LinkRules>,
     /// `None` once the crawl is closed or abandoned.
     keeper: Option<KeeperHandle>,
+    /// The result of the crawl, once [`Crawl::try_next`] has returned it.
+    ended: Option<Result<Summary, Error>>,
     handle: CrawlHandle,
     deliveries: Arc<Deliveries>,
     /// How many pages were received from the keeper.
@@ -122,7 +129,8 @@ impl fmt::Debug for Crawl {
 impl Crawl {
     /// Starts a crawl in its crawl directory, or in memory.
     pub(crate) fn open(config: &Config, rules: Rules, fetchers: Fetchers) -> Result<Self, Error> {
-        Self::open_with(rules, |rules, consumer| begin(config, rules, fetchers, consumer))
+        let directory = config.out.as_deref();
+        Self::open_with(rules, directory, |rules, consumer| begin(config, rules, fetchers, consumer))
     }
 
     /// Starts a crawl with a store of the user.
@@ -132,7 +140,7 @@ impl Crawl {
     {
         let target = OutputTarget::default();
         let begin = |rules, consumer| begin_on(fetchers, rules, Clock::start(), frontier, target, consumer);
-        let mut crawl = Self::open_with(rules, begin)?;
+        let mut crawl = Self::open_with(rules, None, begin)?;
         crawl.has_custom_frontier = true;
         Ok(crawl)
     }
@@ -140,18 +148,21 @@ impl Crawl {
     /// Starts a crawl with `begin`, which gets the consumer that sends the pages to this stream.
     fn open_with(
         rules: Rules,
+        directory: Option<&Path>,
         begin: impl FnOnce(Rules, PageSender) -> Result<KeeperHandle, Error>,
     ) -> Result<Self, Error> {
         // The keeper starts no requests while too many pages are unread, so the channel is bounded. It must not block: the
         // caller may wait for an answer of the keeper or the writer.
         let (sender, visits) = mpsc::unbounded_channel();
-        let max_redirects = rules.max_redirects;
+        let (link_rules, max_redirects) = (Arc::new(LinkRules::of(&rules)), rules.max_redirects);
         let keeper = begin(rules, PageSender(sender)).map_err(in_library_words)?;
         let deliveries = Deliveries::new(keeper.inbox.clone());
-        let handle = CrawlHandle::new(Arc::clone(&deliveries), max_redirects);
+        let handle = CrawlHandle::new(Arc::clone(&deliveries), max_redirects, directory.map(Arc::from));
         Ok(Self {
             visits,
+            link_rules,
             keeper: Some(keeper),
+            ended: None,
             handle,
             deliveries,
             taken: 0,
@@ -172,6 +183,48 @@ impl Crawl {
         std::future::poll_fn(|cx| self.poll_page(cx)).await
     }
     // end: crawl-next
+
+    /// As [`Crawl::next`], but the error that ended the crawl early is returned when all pages are read, so that it
+    /// cannot be lost. [`Crawl::close`] then returns it again.
+    ///
+    /// ```
+    /// # async fn run(root: &str) -> Result<(), argiope::Error> {
+    /// let mut crawl = argiope::Crawl::builder(root).start().await?;
+    /// while let Some(page) = crawl.try_next().await? {
+    ///     println!("{} {:?}", page.url(), page.title());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The crawl ended early, for example because its directory cannot be written.
+    pub async fn try_next(&mut self) -> Result<Option<Page>, Error> {
+        if let Some(page) = self.next().await {
+            return Ok(Some(page));
+        }
+        if let Some(keeper) = self.keeper.take() {
+            self.ended = Some(join(keeper).await);
+        }
+        self.end_result().map(|_| None)
+    }
+
+    /// As [`Crawl::try_next`], on this thread.
+    pub(crate) fn try_next_blocking(&mut self) -> Result<Option<Page>, Error> {
+        if let Some(page) = block_on(|context| self.poll_page(context)) {
+            return Ok(Some(page));
+        }
+        if let Some(keeper) = self.keeper.take() {
+            self.ended = Some(self.join_blocking(keeper));
+        }
+        self.end_result().map(|_| None)
+    }
+
+    /// The result of a crawl that has ended.
+    fn end_result(&self) -> Result<Summary, Error> {
+        self.ended.clone().unwrap_or_else(|| Err(Error::internal("the crawl was closed before")))
+    }
 
     /// The next page, with its acknowledgement; `None` when the crawl is over. The page counts as processed when
     /// [`Ack::done`] is called. Several pages may be open at once, so that tasks can process them in parallel.
@@ -238,7 +291,16 @@ impl Crawl {
         self.handle.feed(requests)
     }
 
-    /// A handle that adds requests from another task or thread.
+    /// Adds the URLs of the elements of a page that a CSS selector matches: see [`CrawlHandle::follow`].
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector, or the crawl has ended.
+    pub fn follow(&self, page: &Page, css: &str) -> Result<Feeding, Error> {
+        self.handle.follow(page, css)
+    }
+
+    /// A handle that adds requests from another task or thread, and shows and controls the crawl.
     pub fn handle(&self) -> CrawlHandle {
         self.handle.clone()
     }
@@ -259,28 +321,20 @@ impl Crawl {
     ///
     /// The error that ended the crawl early.
     pub async fn close(mut self) -> Result<Summary, Error> {
-        let keeper = self.detach()?;
-        let (sender, receiver) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("argiope-close".into());
-        let join = move || {
-            // Ignored: the future that waits for this may have been dropped.
-            let _ = sender.send(keeper.join());
-        };
-        thread.spawn(join).map_err(Error::no_thread)?;
-        match receiver.await {
-            Ok(summary) => summary.map_err(in_library_words),
-            Err(_) => Err(Error::internal("the keeper thread died")),
+        match self.detach() {
+            Some(keeper) => join(keeper).await,
+            None => self.end_result(),
         }
     }
 
-    /// Stops the crawl, and takes no more pages.
-    fn detach(&mut self) -> Result<KeeperHandle, Error> {
+    /// Stops the crawl, and takes no more pages. Returns its keeper, unless its end was waited for.
+    fn detach(&mut self) -> Option<KeeperHandle> {
         self.process_held();
         self.report_processed();
         self.stop();
         self.handle.send(KeeperMessage::Detach);
         self.drop_unread();
-        self.keeper.take().ok_or_else(|| Error::internal("the crawl was closed before"))
+        self.keeper.take()
     }
     // end: crawl-close
 
@@ -293,7 +347,14 @@ impl Crawl {
 
     /// Like [`Crawl::close`], on this thread. A panic of a user's store continues in the caller.
     pub(crate) fn close_blocking(mut self) -> Result<Summary, Error> {
-        let keeper = self.detach()?;
+        match self.detach() {
+            Some(keeper) => self.join_blocking(keeper),
+            None => self.end_result(),
+        }
+    }
+
+    /// Waits for the end of the crawl, on this thread.
+    fn join_blocking(&self, keeper: KeeperHandle) -> Result<Summary, Error> {
         match catch_unwind(AssertUnwindSafe(|| keeper.join())) {
             Ok(summary) => summary.map_err(in_library_words),
             Err(panic) if self.has_custom_frontier => resume_unwind(panic),
@@ -418,7 +479,7 @@ impl Crawl {
                 if self.unreported_count >= REPORT_INTERVAL {
                     self.report_processed();
                 }
-                Poll::Ready(Some((number, Page::new(visit, record_line))))
+                Poll::Ready(Some((number, Page::new(visit, record_line, Arc::clone(&self.link_rules)))))
             }
             Poll::Ready(None) => {
                 self.handle.set_over();
@@ -492,6 +553,21 @@ impl Drop for Crawl {
         if self.keeper.is_some() {
             self.end_now();
         }
+    }
+}
+
+/// Waits for the end of a crawl, on a thread of its own.
+async fn join(keeper: KeeperHandle) -> Result<Summary, Error> {
+    let (sender, receiver) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("argiope-close".into());
+    let join = move || {
+        // Ignored: the future that waits for this may have been dropped.
+        let _ = sender.send(keeper.join());
+    };
+    thread.spawn(join).map_err(Error::no_thread)?;
+    match receiver.await {
+        Ok(summary) => summary.map_err(in_library_words),
+        Err(_) => Err(Error::internal("the keeper thread died")),
     }
 }
 

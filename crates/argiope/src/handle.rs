@@ -1,17 +1,21 @@
 //! [`CrawlHandle`]: adds requests to a running crawl, from any thread.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 
+use argiope_core::crawl::control::Control;
 use argiope_core::crawl::schedule::keeper::End;
+use argiope_core::crawl::status::Status;
 use argiope_runtime::keeper_thread::KeeperMessage;
 use tokio::sync::oneshot;
 
 use crate::ack::Deliveries;
 use crate::feed::Feeding;
 use crate::request::IntoRequest;
-use crate::{Error, Request};
+use crate::{Error, Page, Request};
 
 /// Adds requests to a running crawl, holds it open, and stops it, from any task or thread. Created by
 /// [`Crawl::handle`](crate::Crawl::handle); clones belong to the same crawl.
@@ -43,6 +47,8 @@ use crate::{Error, Request};
 pub struct CrawlHandle {
     deliveries: Arc<Deliveries>,
     max_redirects: u8,
+    /// The crawl directory, if there is one.
+    directory: Option<Arc<Path>>,
     /// Whether the reader has received the end of the stream.
     is_over: Arc<AtomicBool>,
 }
@@ -54,8 +60,8 @@ impl fmt::Debug for CrawlHandle {
 }
 
 impl CrawlHandle {
-    pub(crate) fn new(deliveries: Arc<Deliveries>, max_redirects: u8) -> Self {
-        Self { deliveries, max_redirects, is_over: Arc::default() }
+    pub(crate) fn new(deliveries: Arc<Deliveries>, max_redirects: u8, directory: Option<Arc<Path>>) -> Self {
+        Self { deliveries, max_redirects, directory, is_over: Arc::default() }
     }
 
     /// Adds URLs to the crawl: text, [`Url`](crate::Url)s or [`Request`]s. Like roots, they are fetched even if they
@@ -84,6 +90,57 @@ impl CrawlHandle {
         }
         self.deliveries.ask_idle_again();
         Ok(Feeding::new(count, answer))
+    }
+
+    /// Adds the URLs of the elements of a page that a CSS selector matches: their `href` or `src` attributes. The
+    /// requests are marked as found on the page. Like all requests that are fed, they are fetched even if they are out
+    /// of scope. Elements without a usable URL are left out.
+    ///
+    /// ```
+    /// # fn run(crawl: &argiope::Crawl, page: &argiope::Page) -> Result<(), argiope::Error> {
+    /// crawl.follow(page, "a.next")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `css` is not a selector, or the crawl has ended.
+    pub fn follow(&self, page: &Page, css: &str) -> Result<Feeding, Error> {
+        let elements = page.select(css)?;
+        let urls = elements.iter().filter_map(|element| element.url("href").or_else(|| element.url("src")));
+        let requests: Vec<Request> = urls.filter_map(|url| Some(Request::get(&url).ok()?.found_on(page))).collect();
+        self.feed(requests)
+    }
+
+    /// The state of the crawl now: counts, rates, hosts, errors. Blocks for a moment, because the crawl answers.
+    ///
+    /// # Errors
+    ///
+    /// The crawl has ended: [`Crawl::close`](crate::Crawl::close) returns its summary.
+    pub fn status(&self) -> Result<Status, Error> {
+        let ended = || Error::input("the crawl has ended: its summary has the final counts");
+        let (sender, answer) = channel();
+        self.send(KeeperMessage::Status(sender));
+        let mut status = answer.recv().map_err(|_| ended())?;
+        argiope_runtime::status::measure(&mut status, self.directory.as_deref());
+        Ok(status)
+    }
+
+    /// Starts no new requests until [`CrawlHandle::resume`]. Requests in flight are still delivered.
+    pub fn pause(&self) {
+        self.control(Control::Pause);
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self) {
+        self.control(Control::Resume);
+    }
+
+    fn control(&self, control: Control) {
+        // The answer is not needed: both always succeed.
+        let (sender, _) = channel();
+        self.send(KeeperMessage::Control(control, sender));
     }
 
     /// Keeps the crawl open until the result is dropped, even if no request is queued and all pages are read.

@@ -16,6 +16,7 @@
 //! | to | use |
 //! |---|---|
 //! | read fields of a page | [`Page::select`], [`Page::extract`], [`Page::json_ld`], [`Page::json`] |
+//! | list its links, and follow some of them | [`Page::links`], [`Crawl::follow`] |
 //! | read its text | [`Page::text`], [`Page::markdown`] |
 //! | decide which links are followed, and in which order | [`CrawlBuilder::follow`], [`CrawlBuilder::judge`], [`CrawlBuilder::include`], [`CrawlBuilder::scope`] |
 //! | fetch addresses that you find yourself | [`Crawl::feed`] with a [`Request`] |
@@ -26,6 +27,8 @@
 //! | process pages in batches or in parallel, and lose none | [`Crawl::next_batch`], [`Crawl::next_acked`], [`Ack`] |
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
 //! | store URLs yourself | [`Store`] and [`CrawlBuilder::run_with_store`] |
+//! | see and control a running crawl | [`CrawlHandle::status`], [`CrawlHandle::pause`] |
+//! | crawl what strangers name | [`CrawlBuilder::refuse_private_roots`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
 //! | test without a network | [`CrawlBuilder::with_transport`] |
 
@@ -42,6 +45,7 @@ mod handle;
 mod hooks;
 mod library_messages;
 mod page;
+mod page_links;
 mod request;
 mod settings;
 mod sink;
@@ -72,6 +76,7 @@ pub use feed::{Fed, FeedReport, Feeding};
 pub use handle::{CrawlHandle, CrawlHold};
 pub use hooks::LinkingPage;
 pub use page::Page;
+pub use page_links::LinkedUrl;
 pub use request::{IntoRequest, Request};
 pub use sink::{Sink, SinkError};
 
@@ -92,6 +97,22 @@ pub mod record {
     pub use argiope_core::crawl::warc::{WarcLocation, WarcPayload};
     pub use argiope_core::page::examine::OpenGraph;
     pub use argiope_core::page::likeness::MinHash;
+}
+
+/// The state of a running crawl: the result of [`CrawlHandle::status`].
+pub mod status {
+    pub use argiope_core::crawl::status::{
+        CrawlState, CurrentFetch, HostStatus, HostWait, MemoryPart, OutcomeCounts, RecentError, Status, WaitReason,
+    };
+}
+
+/// The types in the methods of a transport: see [`CrawlBuilder::with_transport`].
+pub mod transport {
+    pub use argiope_core::base::job::Job;
+    pub use argiope_core::base::time::{Time, WallClock};
+    pub use argiope_core::crawl::response::WholeResponse;
+    pub use argiope_core::crawl::transport::{Transport, placeholder_address};
+    pub use argiope_core::http::address::DnsResult;
 }
 
 /// The traits of a [`Store`], and the types in their methods. A store of your own implements [`Frontier`](store::Frontier);

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 use crate::library_messages::advice_words;
+use crate::page_links::{self, LinkRules, LinkedUrl};
 
 /// A page of a crawl: the facts of the exchange, headers, body, and access to the parsed content.
 ///
@@ -45,12 +46,15 @@ struct PageParts {
     /// The body; empty if it was not kept.
     bytes: Vec<u8>,
     headers: Vec<(Box<str>, Box<str>)>,
+    link_rules: Arc<LinkRules>,
     /// The parsed body, once it is needed.
     document: OnceLock<Document>,
+    /// The links, once they are needed.
+    links: OnceLock<Vec<LinkedUrl>>,
 }
 
 impl Page {
-    pub(crate) fn new(mut visit: Box<Visit>, record_line: Vec<u8>) -> Self {
+    pub(crate) fn new(mut visit: Box<Visit>, record_line: Vec<u8>, link_rules: Arc<LinkRules>) -> Self {
         // From here on the user of the library owns the body. `take` releases its share of the memory budget, so that
         // the crawl can continue.
         let body = visit.body.take();
@@ -58,7 +62,8 @@ impl Page {
         if let Some(failure) = &mut visit.facts.error {
             failure.message = failure.advised(advice_words).into();
         }
-        Self { parts: Arc::new(PageParts { visit, record_line, bytes, headers, document: OnceLock::new() }) }
+        let (document, links) = (OnceLock::new(), OnceLock::new());
+        Self { parts: Arc::new(PageParts { visit, record_line, bytes, headers, link_rules, document, links }) }
     }
 
     /// The record of the page, as the command writes it with `--jsonl` and as a table has it (docs/records.md). It can be
@@ -199,6 +204,21 @@ impl Page {
         self.parts.document.get_or_init(|| {
             Document::parse(self.html()).with_charset(self.parts.visit.findings.charset).with_url(self.url())
         })
+    }
+
+    /// The links of the page, distinct by URL and kind, in page order: found as the crawl finds them, also those that it
+    /// does not follow. Empty if the body is not [kept](crate::CrawlBuilder::bodies).
+    ///
+    /// ```
+    /// # fn run(page: argiope::Page) {
+    /// for link in page.links().iter().filter(|link| link.in_scope) {
+    ///     println!("{} {:?}", link.url, link.text);
+    /// }
+    /// # }
+    /// ```
+    pub fn links(&self) -> &[LinkedUrl] {
+        let PageParts { visit, bytes, link_rules, links, .. } = &*self.parts;
+        links.get_or_init(|| page_links::find(visit, bytes, self.header("content-type"), link_rules))
     }
 
     /// All elements that a CSS selector matches.

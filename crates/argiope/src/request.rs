@@ -252,6 +252,10 @@ fn unusable(what: &str, value: &str, problem: &str) -> Error {
 }
 
 /// Types that can be fed to a crawl: URLs as text, [`Url`]s and [`Request`]s.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be fed to a crawl",
+    note = "feed a list of URLs, as text or `Url`, or of `Request`s: `crawl.feed([url])`"
+)]
 pub trait IntoRequest {
     /// Converts the value to a request. A URL becomes a GET request.
     ///

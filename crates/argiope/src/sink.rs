@@ -38,6 +38,10 @@ pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a sink",
+    note = "implement `argiope::Sink`, or pass a closure to `CrawlBuilder::for_each`"
+)]
 pub trait Sink {
     /// Called for each settled page. If the crawl has a directory, the result is already durable. `crawl` adds
     /// requests.

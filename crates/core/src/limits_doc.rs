@@ -68,7 +68,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("links of a page", config.max_links.to_string()),
         ("URLs of a page, total", bytes(follow::MAX_FOLLOW_BYTES as u64)),
         ("one tag", bytes(examine::tokenizer::MAX_TAG as u64)),
-        ("attributes of a tag", fetch::MAX_ATTRIBUTES.to_string()),
+        ("attributes of a tag", rules::MAX_ATTRIBUTES.to_string()),
         ("title", bytes(examine::MAX_TITLE as u64)),
         ("heading, description, OpenGraph title: each", bytes(examine::MAX_TITLE as u64)),
         ("nesting of SVG and MathML that is followed", examine::MAX_FOREIGN_DEPTH.to_string()),

@@ -21,7 +21,7 @@ use crate::crawl::visit::Visit;
 use crate::http::conn::request::RequestHead;
 use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, SlowResponseQuota, Step, TlsInfo, UNCHARGED_HEAD, Want};
 use crate::http::h2;
-use crate::page::examine::{self, ExamineLimits, Examiner};
+use crate::page::examine::{self, Examiner};
 use crate::page::follow;
 use crate::page::reader::{DeliveredBodies, HeldBody};
 use crate::page::robots;
@@ -32,9 +32,6 @@ const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 
 /// An ETag or Last-Modified longer than this is ignored: a shortened one would not work in a conditional request.
 pub(crate) const MAX_VALIDATOR: usize = 1_024;
-
-/// Limit on the attributes of one tag that are examined.
-pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
 /// Lists of links up to this size are not charged to the budget. The limit is low, because hundreds of fetches may hold
 /// such lists at the same time.
@@ -422,15 +419,7 @@ impl Receiver for Exchange {
         let status = head.status;
         let reader = match &self.job.purpose {
             Purpose::Page => {
-                let limits = ExamineLimits {
-                    max_links: self.rules.max_links,
-                    max_url: self.rules.max_url,
-                    max_attrs: MAX_ATTRIBUTES,
-                    agent: Arc::clone(&self.rules.agent_token),
-                    assets: self.rules.assets,
-                    anchors: self.rules.with_anchors || self.rules.link_filter.is_some(),
-                    digest: self.rules.digest,
-                };
+                let limits = self.rules.examine_limits(self.rules.with_anchors || self.rules.link_filter.is_some());
                 let content_type = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, content_type, limits)))
             }

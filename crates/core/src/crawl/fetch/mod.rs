@@ -28,7 +28,7 @@ use crate::http::conn::{Conn, Step};
 
 pub(super) use exchange::Exchange;
 #[cfg(test)]
-pub(crate) use exchange::{MAX_ATTRIBUTES, MAX_VALIDATOR};
+pub(crate) use exchange::MAX_VALIDATOR;
 
 /// One job on one connection. It is only a pointer, because an engine holds and moves thousands of fetches.
 pub struct Fetch(Box<FetchState>);

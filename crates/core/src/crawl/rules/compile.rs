@@ -19,6 +19,8 @@ use crate::crawl::marks::Marks;
 use crate::crawl::settings::{Setting, SettingClass, Settings as _};
 use crate::http::conn::{Limits, SlowResponseQuota};
 use crate::http::proxy::Proxies;
+use crate::page::follow::LinkFilter;
+use crate::page::prefer::PreferringFilter;
 use crate::page::reader::BodyRules;
 use crate::page::robots::product_token;
 use crate::page::scope::{Scope, pattern_fault};
@@ -70,7 +72,7 @@ impl Config {
         let scope_kind = self.scope;
         let (per_host, per_ip) = self.widths()?;
         self.check_limits()?;
-        for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude)] {
+        for (key, patterns) in [("include", &self.include), ("exclude", &self.exclude), ("prefer", &self.prefer)] {
             for pattern in patterns {
                 check_pattern(key, pattern)?;
             }
@@ -88,7 +90,8 @@ impl Config {
         let named_roots = program.named_roots.as_deref().unwrap_or(&roots);
         let preferred = named_roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
         let root_origins = preferred.map(Url::origin).collect();
-        let root_hosts = named_roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
+        let private_roots = if program.refuse_private_roots { &[] } else { named_roots };
+        let root_hosts = private_roots.iter().flat_map(|root| &root.candidates).map(|url| (url.host(), url.port()));
         let resolve_hosts = self.resolve.iter().map(|resolve| (&*resolve.host, resolve.port));
         let mut named_hosts = HashSet::new();
         // With `allow_private` the set is not needed.
@@ -140,7 +143,7 @@ impl Config {
             render: self.compile_render(),
             head_first: program.head_first,
             keep_wire: program.keep_wire,
-            link_filter: program.link_filter,
+            link_filter: preferring(&self.prefer, program.link_filter)?,
             request_hook: program.request_hook,
             response_hook: program.response_hook,
             bodies: BodyRules {
@@ -460,4 +463,17 @@ pub(super) fn widths(settings: &Config) -> (usize, Option<usize>) {
         None => Some(DEFAULT_PER_IP.max(per_host)),
     };
     (per_host, per_ip)
+}
+
+/// The filter of the program, with the priorities of `prefer`.
+fn preferring(
+    patterns: &[String],
+    program: Option<Arc<dyn LinkFilter>>,
+) -> Result<Option<Arc<dyn LinkFilter>>, ConfigError> {
+    if patterns.is_empty() {
+        return Ok(program);
+    }
+    let filter = PreferringFilter::new(patterns, program);
+    let filter = filter.map_err(|bad| ConfigError::new("prefer", bad.pattern, bad.reason))?;
+    Ok(Some(Arc::new(filter)))
 }

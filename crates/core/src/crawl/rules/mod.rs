@@ -30,6 +30,7 @@ use crate::crawl::marks::{MarkStore, Marks};
 use crate::http::conn::{Limits, SlowResponseQuota, TlsSource};
 use crate::http::cookies::CookieJar;
 use crate::http::proxy::Proxies;
+use crate::page::examine::ExamineLimits;
 use crate::page::follow::{FollowRules, LinkFilter};
 use crate::page::reader::{BodyRules, DeliveredBodies, PageReader};
 use crate::page::scope::Scope;
@@ -43,6 +44,9 @@ pub use crate::base::value::{
 pub use crate::crawl::settings::Config;
 #[cfg(test)]
 pub(crate) use compile::MAX_HELD_BODIES;
+
+/// Limit on the attributes of one tag that are examined.
+pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
 
 /// The configuration, compiled once. Its values are read as fields: see [`RuleValues`]. They cannot be assigned to:
 ///
@@ -228,6 +232,8 @@ pub struct ProgramSettings {
     /// The roots that the user of this process has named, if others have chosen those of the settings. Only these get
     /// headers, logins and client certificates, and only these may be on a private network.
     pub named_roots: Option<Vec<Root>>,
+    /// Whether roots may not be on a private network either, because strangers name them.
+    pub refuse_private_roots: bool,
     /// See [`RuleValues::link_filter`].
     pub link_filter: Option<Arc<dyn LinkFilter>>,
     /// See [`RuleValues::request_hook`].
@@ -309,6 +315,19 @@ impl Rules {
         let general = if self.root_origins.contains(&origin) { self.headers.as_slice() } else { &[] };
         let is_kept = |line: &&HeaderLine| own_auth.is_none() || !line.name.eq_ignore_ascii_case("authorization");
         general.iter().filter(is_kept).chain(own_auth).map(|line| (&*line.name, &*line.value)).collect()
+    }
+
+    /// The limits on the links of a page. With `anchors`, the texts of links are kept.
+    pub fn examine_limits(&self, anchors: bool) -> ExamineLimits {
+        ExamineLimits {
+            max_links: self.max_links,
+            max_url: self.max_url,
+            max_attrs: MAX_ATTRIBUTES,
+            agent: Arc::clone(&self.agent_token),
+            assets: self.assets,
+            anchors,
+            digest: self.digest,
+        }
     }
 
     /// What decides about the links of a page.

@@ -62,6 +62,12 @@ crate::settings! {
                 "For sites: do not read pages whose URL matches this regular expression (repeatable); links to them \
                  are checked",
             )]);
+            /// Fetch pages whose URL matches this regular expression first (repeatable: the first that matches counts)
+            ///
+            /// URLs that match an earlier pattern come before those that match a later one, and these before all others.
+            /// It applies to the links of pages. It does not change which pages are fetched, unless a limit ends the
+            /// crawl.
+            prefer: Vec<String> = Vec::new() => shared("RE");
             /// Follow links at most N steps from a root (0: only the roots)
             ///
             /// Redirects do not count as steps.

@@ -247,6 +247,13 @@ pub(crate) fn matches(patterns: &RegexSet, url: &str) -> bool {
     patterns.is_match(url) || percent_decoded(url).is_some_and(|decoded| patterns.is_match(&decoded))
 }
 
+/// The index of the first pattern that matches a URL, normalized or percent-decoded.
+pub(crate) fn first_match(patterns: &RegexSet, url: &str) -> Option<usize> {
+    let first = |url: &str| patterns.matches(url).iter().next();
+    let decoded = percent_decoded(url).and_then(|decoded| first(&decoded));
+    first(url).into_iter().chain(decoded).min()
+}
+
 /// The percent-decoded form of a URL, if it differs. Patterns are tried on both.
 pub fn percent_decoded(url: &str) -> Option<String> {
     match percent_decode_str(url).decode_utf8_lossy() {
