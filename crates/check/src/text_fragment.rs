@@ -20,7 +20,7 @@ const MIN_TEXT: usize = 512;
 
 /// The text of a page, in lower case and with white space collapsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PageText {
+pub(crate) struct TargetText {
     pub text: String,
     /// Whether the page has scripts, which may insert more text.
     pub has_scripts: bool,
@@ -51,7 +51,7 @@ pub(crate) fn has_text(fragment: &str) -> bool {
 }
 
 /// Searches a page for the texts that a fragment leads to. The first search of a page is always done.
-pub(crate) fn search(fragment: &str, page: &PageText, budget: &mut SearchBudget) -> TargetVerdict {
+pub(crate) fn search(fragment: &str, page: &TargetText, budget: &mut SearchBudget) -> TargetVerdict {
     for directive in directives(fragment) {
         let SearchBudget(left) = budget;
         if *left < page.text.len() && *left < MAX_SEARCHED {
@@ -66,7 +66,7 @@ pub(crate) fn search(fragment: &str, page: &PageText, budget: &mut SearchBudget)
 }
 
 /// The fault of a link to a text that the page does not have.
-fn fault(text: &str, page: &PageText) -> Fault {
+fn fault(text: &str, page: &TargetText) -> Fault {
     if page.has_scripts && page.text.len() < MIN_TEXT {
         let message = "scripts of the page insert its text: whether it has the text of the fragment is not known";
         return Fault::unknown(FaultKind::Fragment, message);
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_text_fragment_is_found_as_in_a_browser() {
         let text = "the quick brown fox jumps over the lazy dog. größe, 100% of the fox ";
-        let page = PageText { text: text.to_owned(), has_scripts: false };
+        let page = TargetText { text: text.to_owned(), has_scripts: false };
         for (fragment, missing) in [
             (":~:text=quick%20Brown", None),
             ("x:~:text=the,dog", None),
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_page_is_searched_within_its_budget_and_at_least_once() {
-        let page = |bytes: usize| PageText { text: "a ".repeat(bytes / 2), has_scripts: false };
+        let page = |bytes: usize| TargetText { text: "a ".repeat(bytes / 2), has_scripts: false };
         for (bytes, searched) in [(MAX_SEARCHED / 4, 4), (2 * MAX_SEARCHED, 1)] {
             let (page, mut budget) = (page(bytes), SearchBudget::default());
             let verdicts = (0..6).map(|_| search(":~:text=a", &page, &mut budget));
@@ -187,7 +187,7 @@ mod tests {
     fn a_long_directive_is_not_checked_and_a_repeated_prefix_is_searched_for_once() {
         assert!(has_text(&format!(":~:text={}", "a".repeat(MAX_FRAGMENT_TEXT))));
         assert!(!has_text(&format!(":~:text={}", "a".repeat(MAX_FRAGMENT_TEXT + 1))));
-        let page = PageText { text: "a ".repeat(1 << 20), has_scripts: false };
+        let page = TargetText { text: "a ".repeat(1 << 20), has_scripts: false };
         let fragment = format!(":~:text=b{}-,a", "%20a".repeat(200));
         let verdict = search(&fragment, &page, &mut SearchBudget::default());
         assert!(matches!(verdict, TargetVerdict::Faulty(_)), "{verdict:?}");
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_text_that_scripts_may_insert_is_unknown() {
         let verdict = |text: &str, has_scripts| {
-            let page = PageText { text: text.to_owned(), has_scripts };
+            let page = TargetText { text: text.to_owned(), has_scripts };
             let TargetVerdict::Faulty(fault) = search(":~:text=cat", &page, &mut SearchBudget::default()) else {
                 return None;
             };

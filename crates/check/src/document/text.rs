@@ -6,7 +6,7 @@ use argiope_core::page::examine::{ForeignStack, TextContext, decode_character_re
 use pulldown_cmark::{Event, Parser, Tag as Block, TagEnd};
 
 use super::{DocumentType, markdown, nesting};
-use crate::text_fragment::PageText;
+use crate::text_fragment::TargetText;
 
 /// Elements within a line of text. All others separate words.
 const INLINE: [&str; 27] = [
@@ -15,7 +15,7 @@ const INLINE: [&str; 27] = [
 ];
 
 /// The text of a document.
-pub(crate) fn page_text(text: &str, kind: DocumentType) -> PageText {
+pub(crate) fn page_text(text: &str, kind: DocumentType) -> TargetText {
     let mut collector = TextCollector::default();
     match kind {
         DocumentType::Html | DocumentType::Xhtml => read_html(text, kind == DocumentType::Xhtml, &mut collector),
@@ -44,7 +44,7 @@ fn read_markdown(text: &str, collector: &mut TextCollector) {
 }
 
 #[derive(Debug, Default)]
-struct TextCollector(PageText);
+struct TextCollector(TargetText);
 
 impl TextCollector {
     fn add(&mut self, text: &str) {
@@ -58,7 +58,7 @@ impl TextCollector {
     }
 
     fn separate(&mut self) {
-        let PageText { text, .. } = &mut self.0;
+        let TargetText { text, .. } = &mut self.0;
         if !text.is_empty() && !text.ends_with(' ') {
             text.push(' ');
         }

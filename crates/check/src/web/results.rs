@@ -11,7 +11,7 @@ use crate::anchors::{AnchorSet, Fragment, FragmentId};
 use crate::finding::{Fault, FaultKind, TargetVerdict};
 use crate::options::CheckOptions;
 use crate::remote::RemoteTarget;
-use crate::text_fragment::{self, PageText, SearchBudget};
+use crate::text_fragment::{self, SearchBudget, TargetText};
 use crate::wording::advice_words;
 
 /// Limit on the redirects from one URL, as a safeguard: the crawler stops earlier.
@@ -40,7 +40,7 @@ pub(super) struct VisitedUrl {
 pub(super) struct PageTargets {
     pub anchors: AnchorSet,
     /// See [`document::page_text`](crate::document::page_text).
-    pub text: Option<PageText>,
+    pub text: Option<TargetText>,
 }
 
 /// The text of a page, which is kept only for links to a part of it.
@@ -50,7 +50,7 @@ enum KeptText {
     NotKept,
     /// It is not HTML, or memory has no room for it.
     Unavailable,
-    Text(PageText),
+    Text(TargetText),
 }
 
 /// The results of all visited URLs.
