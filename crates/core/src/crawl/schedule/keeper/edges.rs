@@ -1,32 +1,28 @@
 //! The links of settled visits, for the link graph.
 
-use super::Keeper;
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
 use crate::base::outcome::Outcome;
-use crate::crawl::schedule::frontier::{Frontier, History};
 use crate::crawl::visit::Visit;
 
-impl<F: Frontier + History> Keeper<F> {
-    /// Takes the links of a visit that is settled; `None` if none are stored.
-    ///
-    /// A 304 response leaves the links of the last full response in place. Any other response replaces them.
-    pub(super) fn edges(&self, visit: &mut Visit) -> Option<Box<LinkList>> {
-        let found = visit.for_keeper.edges.take();
-        let links = match (visit.facts.outcome, found, &visit.facts.redirect) {
-            _ if !visit.purpose.is_in_frontier() => return None,
-            (Outcome::NotModified, ..) => return None,
-            (Outcome::Ok, Some(links), _) => links,
-            (Outcome::Redirect, _, Some(target)) => {
-                let mut links = LinkList::default();
-                // The last argument: a redirect is not `nofollow`.
-                links.push(target.as_str(), LinkKind::Redirect, false);
-                Box::new(links)
-            }
-            _ => Box::default(),
-        };
-        // An empty list is needed only in a recrawl, where it replaces the links of the previous round.
-        let is_needed = !links.is_empty() || visit.findings.links_cut > 0 || self.frontier.is_recrawl();
-        is_needed.then_some(links)
-    }
+/// Takes the links of a visit that is settled; `None` if none are stored.
+///
+/// A 304 response leaves the links of the last full response in place. Any other response replaces them.
+pub(super) fn edges_of(visit: &mut Visit, is_recrawl: bool) -> Option<Box<LinkList>> {
+    let found = visit.for_keeper.edges.take();
+    let links = match (visit.facts.outcome, found, &visit.facts.redirect) {
+        _ if !visit.purpose.is_in_frontier() => return None,
+        (Outcome::NotModified, ..) => return None,
+        (Outcome::Ok, Some(links), _) => links,
+        (Outcome::Redirect, _, Some(target)) => {
+            let mut links = LinkList::default();
+            // The last argument: a redirect is not `nofollow`.
+            links.push(target.as_str(), LinkKind::Redirect, false);
+            Box::new(links)
+        }
+        _ => Box::default(),
+    };
+    // An empty list is needed only in a recrawl, where it replaces the links of the previous round.
+    let is_needed = !links.is_empty() || visit.findings.links_cut > 0 || is_recrawl;
+    is_needed.then_some(links)
 }

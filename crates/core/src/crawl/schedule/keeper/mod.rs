@@ -472,7 +472,7 @@ impl<F: Frontier + History> Keeper<F> {
         if self.rules.archive {
             job.extras_mut().wall = self.clock;
         }
-        self.make_conditional(&mut job)?;
+        recrawl::make_conditional(&mut self.frontier, self.rules.archive, &mut job)?;
         self.add_cookies(&mut job, now);
         match self.check_before_send(&mut job) {
             None => self.hold_suspect(job, now),
@@ -657,8 +657,11 @@ impl<F: Frontier + History> Keeper<F> {
             self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
         }
         // After a 304 response, `previous_record` is the page's record of the previous round.
-        let (change, previous_record) = self.compare(&mut visit)?;
-        let edges = self.edges(&mut visit);
+        let (change, previous_record) = recrawl::compare(&mut self.frontier, &mut visit)?;
+        if let Some(change) = change {
+            self.progress.changes.get_or_insert_default().count(change);
+        }
+        let edges = edges::edges_of(&mut visit, self.frontier.is_recrawl());
         let exchange = visit.for_keeper.archive.take();
         let (place, mut archive) = self
             .archive_layout

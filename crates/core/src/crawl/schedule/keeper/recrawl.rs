@@ -1,12 +1,12 @@
 //! Recrawling: conditional requests for known pages, and comparison with the previous round.
 
-use super::Keeper;
 use crate::base::job::{Conditional, Job, Purpose};
+use crate::base::link::Link;
 use crate::base::outcome::Outcome;
 use crate::base::url::Url;
 use crate::crawl::record::CrawlRecord;
 use crate::crawl::record::page_state::{Comparison, PageState};
-use crate::crawl::schedule::frontier::{Frontier, History, StoreError};
+use crate::crawl::schedule::frontier::{History, StoreError};
 use crate::crawl::visit::Visit;
 use crate::page::examine::{self, PageFacts};
 
@@ -55,54 +55,47 @@ fn state_of(visit: &Visit) -> PageState<'_> {
     }
 }
 
-impl<F: Frontier + History> Keeper<F> {
-    /// Makes the request conditional if the previous round recorded validators. Only GET requests without a body, whose
-    /// identity is zero, are made conditional.
-    pub(super) fn make_conditional(&mut self, job: &mut Job) -> Result<(), StoreError> {
-        if job.purpose != Purpose::Page || !self.frontier.is_recrawl() || job.link.request_identity(0) != 0 {
-            return Ok(());
-        }
-        let Some(earlier) = self.earlier_of(&job.link.url, job.link.kind)? else { return Ok(()) };
-        // A 304 has no body: with an archive, request the page in full unless its body is archived already.
-        let has_body = !self.rules.archive || earlier.archived_body().is_some();
-        if !has_body || !matches!(earlier.outcome, Some(Outcome::Ok | Outcome::NotModified)) {
-            return Ok(());
-        }
-        let text = |text: Option<std::borrow::Cow<'_, str>>| text.map(|text| text.into_owned().into());
-        let (etag, last_modified) = (text(earlier.etag), text(earlier.last_modified));
-        if etag.is_some() || last_modified.is_some() {
-            job.extras_mut().conditional = Some(Conditional { etag, last_modified });
-        }
-        Ok(())
+/// Makes the request conditional if the previous round recorded validators. Only GET requests without a body, whose
+/// identity is zero, are made conditional.
+pub(super) fn make_conditional(history: &mut impl History, has_archive: bool, job: &mut Job) -> Result<(), StoreError> {
+    if job.purpose != Purpose::Page || !history.is_recrawl() || job.link.request_identity(0) != 0 {
+        return Ok(());
     }
+    let Some(earlier) = earlier_of(history, &job.link)? else { return Ok(()) };
+    // A 304 has no body: with an archive, request the page in full unless its body is archived already.
+    let has_body = !has_archive || earlier.archived_body().is_some();
+    if !has_body || !matches!(earlier.outcome, Some(Outcome::Ok | Outcome::NotModified)) {
+        return Ok(());
+    }
+    let text = |text: Option<std::borrow::Cow<'_, str>>| text.map(|text| text.into_owned().into());
+    let (etag, last_modified) = (text(earlier.etag), text(earlier.last_modified));
+    if etag.is_some() || last_modified.is_some() {
+        job.extras_mut().conditional = Some(Conditional { etag, last_modified });
+    }
+    Ok(())
+}
 
-    /// Compares a page with the previous round, if its request was a GET without a body. Facts that a 304 lacks are
-    /// taken from the previous record, which is returned too.
-    pub(super) fn compare(
-        &mut self,
-        visit: &mut Visit,
-    ) -> Result<(Option<Comparison>, Option<CrawlRecord<'static>>), StoreError> {
-        if !visit.is_page() || !self.frontier.is_recrawl() || visit.link.request_identity(0) != 0 {
-            return Ok((None, None));
-        }
-        let earlier = self.earlier_of(&visit.link.url, visit.link.kind)?;
-        let compared = Comparison::of(earlier.as_ref().and_then(CrawlRecord::state).as_ref(), Some(&state_of(visit)));
-        self.progress.changes.get_or_insert_default().count(compared);
-        let unchanged = earlier.filter(|_| visit.facts.outcome == Outcome::NotModified);
-        if let Some(earlier) = &unchanged {
-            complete(visit, earlier);
-        }
-        Ok((Some(compared), unchanged))
+/// Compares a page with the previous round, if its request was a GET without a body. Facts that a 304 lacks are
+/// taken from the previous record, which is returned too.
+pub(super) fn compare(
+    history: &mut impl History,
+    visit: &mut Visit,
+) -> Result<(Option<Comparison>, Option<CrawlRecord<'static>>), StoreError> {
+    if !visit.is_page() || !history.is_recrawl() || visit.link.request_identity(0) != 0 {
+        return Ok((None, None));
     }
+    let earlier = earlier_of(history, &visit.link)?;
+    let compared = Comparison::of(earlier.as_ref().and_then(CrawlRecord::state).as_ref(), Some(&state_of(visit)));
+    let unchanged = earlier.filter(|_| visit.facts.outcome == Outcome::NotModified);
+    if let Some(earlier) = &unchanged {
+        complete(visit, earlier);
+    }
+    Ok((Some(compared), unchanged))
+}
 
-    /// The record of a URL from the previous round.
-    fn earlier_of(
-        &mut self,
-        url: &Url,
-        kind: crate::base::link::LinkKind,
-    ) -> Result<Option<CrawlRecord<'static>>, StoreError> {
-        let record = self.frontier.earlier(url.as_ref(), kind)?;
-        // An unreadable record is ignored: the page counts as new.
-        Ok(record.and_then(|line| CrawlRecord::read(&line).ok()).filter(|record| record.outcome.is_some()))
-    }
+/// The record of a link from the previous round.
+fn earlier_of(history: &mut impl History, link: &Link) -> Result<Option<CrawlRecord<'static>>, StoreError> {
+    let record = history.earlier(link.url.as_ref(), link.kind)?;
+    // An unreadable record is ignored: the page counts as new.
+    Ok(record.and_then(|line| CrawlRecord::read(&line).ok()).filter(|record| record.outcome.is_some()))
 }
