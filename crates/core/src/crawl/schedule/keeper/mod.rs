@@ -31,6 +31,7 @@ use std::time::Duration;
 use regex::RegexSet;
 
 use activation::WaitingLanes;
+use cookies::Cookies;
 use head::HeadAnswers;
 use parts::release_body;
 use suspects::Suspects;
@@ -62,7 +63,6 @@ use crate::crawl::schedule::workbench::{self, Workbench};
 use crate::crawl::visit::{SiteFile, Visit};
 use crate::crawl::warc::ArchiveLayout;
 use crate::http::address::DnsResult;
-use crate::http::cookies::CookieJar;
 use crate::http::retry_after::wait_until;
 use crate::page::robots::Robots;
 
@@ -73,8 +73,6 @@ const MAX_RECALLS: usize = 256;
 /// The keeper interrupts long work (loads of robots.txt files, removal of excluded links), so that the driver can
 /// handle signals and deadlines. The work continues after this time.
 const RESUME_AFTER: Duration = Duration::from_millis(1);
-/// Cookies may use `--max-memory` divided by this.
-const COOKIE_MEMORY_DIVISOR: u64 = 16;
 /// How many links are added to the frontier in one call.
 const PUT_PORTION: usize = 1_024;
 /// Nesting limit of sitemap indexes.
@@ -91,8 +89,7 @@ pub struct Keeper<F> {
     archive_layout: Option<ArchiveLayout>,
     /// Budgets against crawler traps.
     traps: Traps,
-    /// The cookies that hosts set; `None` if cookies are disabled.
-    jar: Option<CookieJar>,
+    cookies: Cookies,
     /// Pages that were being processed when an earlier run died.
     suspects: Suspects,
     /// Recent redirects, to recognise loops.
@@ -156,12 +153,7 @@ impl<F: Frontier + History> Keeper<F> {
             archive_layout: rules.archive.then(|| ArchiveLayout::new(&rules)),
             deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
             traps: Traps::new(&rules),
-            jar: rules.cookies.clone().map(|mut jar| {
-                if let Some(limit) = rules.max_memory {
-                    jar.set_capacity(usize::try_from(limit / COOKIE_MEMORY_DIVISOR).unwrap_or(usize::MAX));
-                }
-                jar
-            }),
+            cookies: Cookies::new(&rules, clock),
             suspects: Suspects::default(),
             redirects: RedirectGraph::default(),
             news_due: Time::NEVER,
@@ -290,8 +282,8 @@ impl<F: Frontier + History> Keeper<F> {
         if is_head_first {
             self.head_answers.note(&visit);
         }
-        // Some sites set a cookie and redirect to the same URL. The URL is fetched again, now with the cookie.
-        let verdict = if self.keep_cookies(&mut visit, now) && cookies::is_cookie_redirect(&visit) {
+        // After a redirect to itself, the URL is fetched again with its new cookie.
+        let verdict = if self.cookies.keep(&mut visit, now) {
             visit.link.redirects -= 1;
             RetryVerdict::After(Duration::ZERO)
         } else if is_head_first && visit.link.tries == 1 && !self.head_answers.is_final(&visit) {
@@ -473,7 +465,7 @@ impl<F: Frontier + History> Keeper<F> {
             job.extras_mut().wall = self.clock;
         }
         recrawl::make_conditional(&mut self.frontier, self.rules.archive, &mut job)?;
-        self.add_cookies(&mut job, now);
+        self.cookies.add_to(&mut job, now);
         match self.check_before_send(&mut job) {
             None => self.hold_suspect(job, now),
             Some(failure) => {
@@ -539,11 +531,10 @@ impl<F: Frontier + History> Keeper<F> {
     /// Reports the keeper's memory use to the budget. The memory of the frontier is reported elsewhere.
     pub fn report_memory(&self) {
         let budget = &self.rules.budget;
-        let jar = self.jar.as_ref().map_or(0, CookieJar::bytes);
         let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + self.request_bytes();
         budget.set(MemoryPart::Lanes, lanes as u64);
         budget.set(MemoryPart::Robots, self.bench.robots_bytes() as u64);
-        budget.set(MemoryPart::Cookies, jar as u64);
+        budget.set(MemoryPart::Cookies, self.cookies.bytes() as u64);
     }
 
     /// Sets whether memory has no room for further hosts. Meanwhile links to unknown hosts are deferred, because the
