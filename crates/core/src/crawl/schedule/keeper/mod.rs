@@ -17,6 +17,7 @@ mod cookies;
 mod edges;
 mod head;
 mod hook;
+mod lane_links;
 mod parts;
 mod persistence;
 mod recrawl;
@@ -33,6 +34,7 @@ use regex::RegexSet;
 use activation::WaitingLanes;
 use cookies::Cookies;
 use head::HeadAnswers;
+use lane_links::LaneLinks;
 use parts::release_body;
 use suspects::Suspects;
 
@@ -124,9 +126,7 @@ pub struct Keeper<F> {
     excludes: Option<RegexSet>,
     /// Whether memory has no room for further host names.
     is_full_of_hosts: bool,
-    /// Limit on the number of links in one lane of the workbench. It limits memory, because each link holds the body of
-    /// its request. `None` until the first large request.
-    max_lane_links: Option<usize>,
+    lane_links: LaneLinks,
     /// Whether the crawl waits for links of the library's user when no work is left.
     is_open: bool,
     /// Whether each settled page sets `is_open`, because the user of the library may respond to the page with links.
@@ -172,7 +172,7 @@ impl<F: Frontier + History> Keeper<F> {
             ended: None,
             excludes: None,
             is_full_of_hosts: false,
-            max_lane_links: None,
+            lane_links: LaneLinks::default(),
             is_open: false,
             reopens_after_pages: false,
         }
@@ -531,7 +531,8 @@ impl<F: Frontier + History> Keeper<F> {
     /// Reports the keeper's memory use to the budget. The memory of the frontier is reported elsewhere.
     pub fn report_memory(&self) {
         let budget = &self.rules.budget;
-        let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + self.request_bytes();
+        let requests = self.lane_links.bytes(self.bench.lanes().flat_map(|(_, lane)| &lane.queue));
+        let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + requests;
         budget.set(MemoryPart::Lanes, lanes as u64);
         budget.set(MemoryPart::Robots, self.bench.robots_bytes() as u64);
         budget.set(MemoryPart::Cookies, self.cookies.bytes() as u64);
@@ -694,7 +695,7 @@ impl<F: Frontier + History> Keeper<F> {
         if links.iter().any(|link| link.request.as_ref().is_some_and(|request| request.priority != 0)) {
             self.bench.rank_links();
         }
-        self.limit_for_large_requests(links);
+        self.lane_links.note(links);
         // In portions: the list of roots may be long.
         for portion in links.chunks(PUT_PORTION) {
             let put = put_all(&mut self.frontier, portion)?;

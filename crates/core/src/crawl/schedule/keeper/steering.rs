@@ -1,5 +1,4 @@
-//! Changes to a running crawl: pause, pace, rate and excludes. Also decides which queued links may still be fetched,
-//! and how many of them a lane holds.
+//! Changes to a running crawl: pause, pace, rate and excludes. Also decides which queued links may still be fetched.
 //!
 //! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not
 //! stored.
@@ -20,10 +19,6 @@ use crate::page::scope::{self, ScopeRule, ScopeVerdict};
 const MAX_EXCLUDES: usize = 1_000;
 /// How many links of a queue are skipped before other work continues.
 const MAX_SKIPPED_PER_CALL: usize = 4_096;
-/// A request of this size, in bytes, is large. Then lanes hold fewer links.
-const LARGE_REQUEST: usize = 64 << 10;
-/// Maximum bytes of the requests of a lane, unless a single request is larger.
-const MAX_LANE_REQUEST_BYTES: usize = 4 << 20;
 
 impl<F: Frontier + History> Keeper<F> {
     /// Applies a command of the user.
@@ -163,39 +158,17 @@ impl<F: Frontier + History> Keeper<F> {
     /// Leases links for a lane: a batch, or fewer if requests are large.
     pub(super) fn take_for_workbench(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
         let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
-        let mut max_links = self.bench.lane_batch();
-        if let Some(limit) = self.max_lane_links {
-            // At least one link, so that the lane continues.
-            max_links = max_links.min(limit.saturating_sub(queued)).max(usize::from(queued == 0));
-        }
+        let max_links = self.lane_links.room(queued, self.bench.lane_batch());
         if max_links == 0 {
             return Ok(Vec::new());
         }
         let mut links = self.take_included(lane, max_links)?;
-        self.limit_for_large_requests(&links);
+        self.lane_links.note(&links);
         // The first large requests of a resumed crawl are found only now.
-        if let Some(limit) = self.max_lane_links.filter(|&limit| links.len() > limit) {
-            self.frontier.give_back(links.split_off(limit), ReturnTo::OldPlace)?;
+        if let Some(excess) = self.lane_links.split_excess(&mut links) {
+            self.frontier.give_back(excess, ReturnTo::OldPlace)?;
         }
         Ok(links)
-    }
-
-    /// Limits how many links a lane holds, if one of these requests is large.
-    pub(super) fn limit_for_large_requests(&mut self, links: &[Link]) {
-        let sizes = links.iter().filter_map(|link| Some(link.request.as_ref()?.bytes()));
-        if let Some(largest) = sizes.max().filter(|&bytes| bytes >= LARGE_REQUEST) {
-            let limit = (MAX_LANE_REQUEST_BYTES / largest).max(1);
-            self.max_lane_links = Some(self.max_lane_links.map_or(limit, |max_links| max_links.min(limit)));
-        }
-    }
-
-    /// Heap bytes of the requests that lanes hold, if some are large.
-    pub(super) fn request_bytes(&self) -> usize {
-        if self.max_lane_links.is_none() {
-            return 0;
-        }
-        let links = self.bench.lanes().flat_map(|(_, lane)| &lane.queue);
-        links.filter_map(|link| Some(link.request.as_ref()?.bytes())).sum()
     }
 
     /// Settles a link without fetching it. Its record has the rule, for `explain`.
