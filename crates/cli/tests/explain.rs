@@ -167,7 +167,8 @@ fn the_report_can_be_printed_again_as_text_and_html() {
     let page = folder.path().join("r.html");
     stdout(&["report", as_text(&directory), "--html", as_text(&page)]);
     let page = std::fs::read_to_string(&page).expect("a page");
-    assert!(page.starts_with("<!doctype html>") && page.contains("<title>Crawl of site</title>"), "{page}");
+    let title = format!("<title>Crawl of {}</title>", root.trim_start_matches("http://").trim_end_matches('/'));
+    assert!(page.starts_with("<!doctype html>") && page.contains(&title), "{page}");
     assert!(page.contains("/missing</a></td><td>404 Not Found</td>"), "{page}");
 }
 
