@@ -11,6 +11,7 @@
 //! [`FleetProtocol`] can disable single rules. `tests/fleet_model.rs` disables some of the rules, one at a time, and checks
 //! that the oracle then finds a broken guarantee. This shows that the rule is necessary.
 
+mod names;
 mod politeness;
 mod process;
 mod store;
@@ -19,7 +20,8 @@ use std::collections::BTreeMap;
 
 use politeness::{HostLogs, MAX_PROCESS_SKEW, demanded_wait, host_of};
 use process::{Process, Task};
-use store::{Bucket, ModelNode, ModelPage, ModelRequest, ModelToken, Pool, ProcessId, Reply, Store};
+use names::{ModelPage, ModelToken, ProcessId};
+use store::{Bucket, ModelNode, ModelReply, ModelRequest, ModelStore, Pool};
 
 use crate::sim::rng::SimRng;
 
@@ -153,7 +155,7 @@ struct Message {
 
 enum MessageContent {
     Request(ModelRequest),
-    Reply(Reply),
+    Reply(ModelReply),
 }
 
 /// The state of a simulation.
@@ -161,7 +163,7 @@ struct World {
     setup: ModelSetup,
     rng: SimRng,
     now: u64,
-    store: Store,
+    store: ModelStore,
     processes: Vec<Process>,
     /// Messages in transit.
     in_transit: Vec<Message>,
@@ -206,7 +208,7 @@ impl World {
         buckets[0].known.insert(0);
         buckets[0].queued.push_back(0);
         let pool = Pool { left: setup.max_pages.unwrap_or(0), ..Pool::default() };
-        let store = Store {
+        let store = ModelStore {
             buckets: buckets.into_iter().map(ModelNode::new).collect(),
             pool: ModelNode::new(pool),
             protocol: setup.protocol,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::store::{ModelPage, ModelToken, ProcessId};
+use super::names::{ModelPage, ModelToken, ProcessId};
 
 /// A host of a bucket.
 pub type HostId = usize;
@@ -53,7 +53,7 @@ pub struct ModelNote {
 
 /// What a take tells about the host of its pages.
 #[derive(Clone, Copy, Debug)]
-pub struct HostNews {
+pub struct ModelHostNews {
     pub host: HostId,
     /// `None` if there is no note.
     pub delay: Option<u64>,
@@ -74,7 +74,7 @@ pub struct ModelHost {
 
 impl ModelHost {
     /// The host after a take whose reply arrived at `now`.
-    pub fn new(news: HostNews, now: u64) -> Self {
+    pub fn new(news: ModelHostNews, now: u64) -> Self {
         let delay = news.delay.unwrap_or(BASE_DELAY);
         let pause = news.asked_ago.map_or(0, |ago| delay.saturating_sub(ago));
         Self { delay: news.delay, next: now + pause.max(news.wait) }

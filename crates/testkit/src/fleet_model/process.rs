@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::politeness::{BASE_DELAY, HostId, HostNews, ModelHost, delay_of};
-use super::store::{BucketCounts, ModelPage, ModelRequest, ModelToken, ModelVersion, ProcessId, Reply};
+use super::politeness::{BASE_DELAY, HostId, ModelHostNews, ModelHost, delay_of};
+use super::names::{ModelPage, ModelToken, ProcessId};
+use super::store::{BucketCounts, ModelReply, ModelRequest, ModelVersion};
 use super::{FleetProtocol, LEASE_TICKS, host_of};
 
 /// The task of a process that a message belongs to.
@@ -410,12 +411,12 @@ impl Process {
     }
 
     /// Handles a reply. Replies to earlier calls are ignored.
-    pub fn receive(&mut self, task: Task, call: u64, reply: Reply, now: u64, protocol: FleetProtocol) {
+    pub fn receive(&mut self, task: Task, call: u64, reply: ModelReply, now: u64, protocol: FleetProtocol) {
         match task {
             Task::Work(bucket) => {
                 let tasks = &mut self.tasks[bucket];
                 if tasks.call.take_if(|(expected, _)| *expected == call).is_some() {
-                    if let (Step::NoteWait { host, .. }, Reply::Replicated(Some(true))) = (&tasks.step, &reply) {
+                    if let (Step::NoteWait { host, .. }, ModelReply::Replicated(Some(true))) = (&tasks.step, &reply) {
                         self.stored_notes.push((bucket, *host));
                     }
                     tasks.receive(reply, now, protocol, &mut self.put_replies);
@@ -437,15 +438,15 @@ impl Process {
 }
 
 impl EndDetection {
-    fn receive(&mut self, reply: Reply, protocol: FleetProtocol) {
+    fn receive(&mut self, reply: ModelReply, protocol: FleetProtocol) {
         match reply {
-            Reply::Counts(counts) => self.first.push(counts),
-            Reply::Confirmed(counts, version) => {
+            ModelReply::Counts(counts) => self.first.push(counts),
+            ModelReply::Confirmed(counts, version) => {
                 self.second.push(counts);
                 self.version = protocol.wait.then_some(version);
             }
-            Reply::Replicated(Some(true)) => self.version = None,
-            Reply::Replicated(Some(false)) => {}
+            ModelReply::Replicated(Some(true)) => self.version = None,
+            ModelReply::Replicated(Some(false)) => {}
             _ => *self = Self::default(),
         }
     }
@@ -472,17 +473,17 @@ impl BucketTasks {
     }
 
     /// Handles the reply to a renewal.
-    fn renewed(&mut self, reply: Reply, now: u64, protocol: FleetProtocol) {
+    fn renewed(&mut self, reply: ModelReply, now: u64, protocol: FleetProtocol) {
         let (Some(renewal), Some(owned)) = (&mut self.renewal, &mut self.owned) else { return };
         let from = if protocol.lease_from_request { renewal.sent } else { now };
         match reply {
-            Reply::Renewed(version) if protocol.wait => {
+            ModelReply::Renewed(version) if protocol.wait => {
                 renewal.version = Some(version);
                 return;
             }
-            Reply::Renewed(_) | Reply::Replicated(Some(true)) => owned.until = owned.until.max(from + LEASE_TICKS),
-            Reply::Replicated(Some(false)) => return,
-            Reply::Refused => self.forget(),
+            ModelReply::Renewed(_) | ModelReply::Replicated(Some(true)) => owned.until = owned.until.max(from + LEASE_TICKS),
+            ModelReply::Replicated(Some(false)) => return,
+            ModelReply::Refused => self.forget(),
             _ => {}
         }
         self.renewal = None;
@@ -491,30 +492,30 @@ impl BucketTasks {
     /// Handles the reply to a request of the working task. If a failover lost a put, a settle or a transfer of quota
     /// before its replication, it is sent again. If the failover lost an acquire or a take, the bucket is acquired
     /// again.
-    fn receive(&mut self, reply: Reply, now: u64, protocol: FleetProtocol, put_replies: &mut Vec<(ModelPage, bool)>) {
+    fn receive(&mut self, reply: ModelReply, now: u64, protocol: FleetProtocol, put_replies: &mut Vec<(ModelPage, bool)>) {
         // The lease expired before the reply arrived.
         if let (None, false) = (&self.owned, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
             return;
         }
-        let is_not_replicated_yet = matches!(reply, Reply::Replicated(Some(false)));
-        let is_replicated = matches!(reply, Reply::Replicated(Some(true)));
+        let is_not_replicated_yet = matches!(reply, ModelReply::Replicated(Some(false)));
+        let is_replicated = matches!(reply, ModelReply::Replicated(Some(true)));
         self.step = match (std::mem::take(&mut self.step), reply) {
             (step, _) if is_not_replicated_yet => step,
-            (Step::Acquire { sent }, Reply::Acquired(token, version)) => {
+            (Step::Acquire { sent }, ModelReply::Acquired(token, version)) => {
                 let sent = if protocol.lease_from_request { sent } else { now };
                 if protocol.wait { Step::AcquireWait { token, sent, version } } else { self.acquired(token, sent) }
             }
             (Step::AcquireWait { token, sent, .. }, _) if is_replicated => self.acquired(token, sent),
-            (Step::Take, Reply::Taken(pages, hosts, version)) => {
+            (Step::Take, ModelReply::Taken(pages, hosts, version)) => {
                 self.learn(&hosts, now);
                 if protocol.wait { Step::TakeWait { pages, version } } else { self.taken(pages) }
             }
             (Step::TakeWait { pages, .. }, _) if is_replicated => self.taken(pages),
-            (Step::Note(host), Reply::Done(version)) if protocol.wait => Step::NoteWait { host, version },
-            (Step::Note(_), Reply::Done(_)) => Step::Idle,
+            (Step::Note(host), ModelReply::Done(version)) if protocol.wait => Step::NoteWait { host, version },
+            (Step::Note(_), ModelReply::Done(_)) => Step::Idle,
             (Step::NoteWait { .. }, _) if is_replicated => Step::Idle,
             (Step::NoteWait { host, .. }, _) => Step::Note(host),
-            (Step::Put { page, targets, number }, Reply::Put(is_new, version)) => {
+            (Step::Put { page, targets, number }, ModelReply::Put(is_new, version)) => {
                 if protocol.wait {
                     Step::PutWait { page, targets, number, is_new, version }
                 } else {
@@ -525,7 +526,7 @@ impl BucketTasks {
                 next_target(page, targets, &is_new, put_replies)
             }
             (Step::PutWait { page, targets, number, .. }, _) => Step::Put { page, targets, number },
-            (Step::Settle(page), Reply::Done(version)) => {
+            (Step::Settle(page), ModelReply::Done(version)) => {
                 if protocol.wait {
                     Step::SettleWait { page, version }
                 } else {
@@ -534,7 +535,7 @@ impl BucketTasks {
             }
             (Step::SettleWait { page, .. }, _) if is_replicated => settled(page, protocol),
             (Step::SettleWait { page, .. }, _) => Step::Settle(page),
-            (Step::Quota(_), Reply::Refused) => return self.forget(),
+            (Step::Quota(_), ModelReply::Refused) => return self.forget(),
             (Step::Quota(quota), reply) => quota.receive(&reply, protocol.wait).map_or(Step::Idle, Step::Quota),
             // The store refused the request, lost the write, or released the bucket. A bucket that was owned is not held any
             // more, so it need not be released.
@@ -560,7 +561,7 @@ impl BucketTasks {
     }
 
     /// Adds the hosts of a take that this process did not know.
-    fn learn(&mut self, hosts: &[HostNews], now: u64) {
+    fn learn(&mut self, hosts: &[ModelHostNews], now: u64) {
         let Some(owned) = &mut self.owned else { return };
         for news in hosts {
             owned.hosts.entry(news.host).or_insert_with(|| ModelHost::new(*news, now));
@@ -630,25 +631,25 @@ fn settled(page: ModelPage, protocol: FleetProtocol) -> Step {
 impl QuotaStep {
     /// The next step after this reply; `None` if the transfer is complete or not needed. `wait`: the rule
     /// [`FleetProtocol::wait`].
-    fn receive(self, reply: &Reply, wait: bool) -> Option<Self> {
-        let is_lost = matches!(reply, Reply::Replicated(None));
+    fn receive(self, reply: &ModelReply, wait: bool) -> Option<Self> {
+        let is_lost = matches!(reply, ModelReply::Replicated(None));
         Some(match (self, reply) {
-            (Self::Grant, Reply::Granted { number, amount, version }) if wait => {
+            (Self::Grant, ModelReply::Granted { number, amount, version }) if wait => {
                 Self::GrantWait(*number, *amount, *version)
             }
-            (Self::Grant, Reply::Granted { number, amount, .. }) => Self::Credit(*number, *amount),
+            (Self::Grant, ModelReply::Granted { number, amount, .. }) => Self::Credit(*number, *amount),
             (Self::GrantWait(..), _) if is_lost => Self::Grant,
             (Self::GrantWait(number, amount, _), _) => Self::Credit(number, amount),
-            (Self::Credit(number, amount), Reply::Done(version)) if wait => Self::CreditWait(number, amount, *version),
+            (Self::Credit(number, amount), ModelReply::Done(version)) if wait => Self::CreditWait(number, amount, *version),
             (Self::CreditWait(number, amount, _), _) if is_lost => Self::Credit(number, amount),
             (Self::Credit(number, _) | Self::CreditWait(number, ..), _) => Self::Clear(number),
-            (Self::Refund, Reply::Granted { number, amount, version }) if wait => {
+            (Self::Refund, ModelReply::Granted { number, amount, version }) if wait => {
                 Self::RefundWait(*number, *amount, *version)
             }
-            (Self::Refund, Reply::Granted { number, amount, .. }) => Self::Accept(*number, *amount),
+            (Self::Refund, ModelReply::Granted { number, amount, .. }) => Self::Accept(*number, *amount),
             (Self::RefundWait(..), _) if is_lost => Self::Refund,
             (Self::RefundWait(number, amount, _), _) => Self::Accept(number, amount),
-            (Self::Accept(number, amount), Reply::Done(version)) if wait => Self::AcceptWait(number, amount, *version),
+            (Self::Accept(number, amount), ModelReply::Done(version)) if wait => Self::AcceptWait(number, amount, *version),
             (Self::AcceptWait(number, amount, _), _) if is_lost => Self::Accept(number, amount),
             (Self::Accept(number, _) | Self::AcceptWait(number, ..), _) => Self::ClearRefund(number),
             (Self::Grant | Self::Refund | Self::Clear(_) | Self::ClearRefund(_), _) => return None,

@@ -2,20 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::politeness::{HOSTS, HostId, HostNews, ModelNote};
+use super::names::{ModelPage, ModelToken, ProcessId};
+use super::politeness::{HOSTS, HostId, ModelHostNews, ModelNote};
 use super::{FleetProtocol, LEASE_TICKS, MARGIN_TICKS};
-
-/// A page of the simulated web.
-pub type ModelPage = u32;
-/// A process, numbered in the order of start.
-pub type ProcessId = u32;
-
-/// The identity of a lease: the epoch, and the process that acquired it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ModelToken {
-    pub epoch: u32,
-    pub owner: ProcessId,
-}
 
 /// The state of one bucket.
 #[derive(Clone, Debug, Default)]
@@ -222,11 +211,11 @@ pub enum ModelRequest {
 
 /// A reply of the store.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum ModelReply {
     Acquired(ModelToken, ModelVersion),
     Renewed(ModelVersion),
     Done(ModelVersion),
-    Taken(Vec<ModelPage>, Vec<HostNews>, ModelVersion),
+    Taken(Vec<ModelPage>, Vec<ModelHostNews>, ModelVersion),
     /// For each page, whether it is new.
     Put(Vec<bool>, ModelVersion),
     /// Another lease holds the bucket, or the request has a wrong number, or its page is not leased.
@@ -257,15 +246,15 @@ pub struct BucketCounts {
 
 /// All nodes: one per bucket, and one for the pool.
 #[derive(Clone)]
-pub struct Store {
+pub struct ModelStore {
     pub buckets: Vec<ModelNode<Bucket>>,
     pub pool: ModelNode<Pool>,
     pub protocol: FleetProtocol,
 }
 
-impl Store {
+impl ModelStore {
     /// Executes one request atomically.
-    pub fn execute(&mut self, request: &ModelRequest, now: u64) -> Reply {
+    pub fn execute(&mut self, request: &ModelRequest, now: u64) -> ModelReply {
         let protocol = self.protocol;
         match *request {
             ModelRequest::Acquire { bucket, owner } => {
@@ -273,7 +262,7 @@ impl Store {
                 let (now, id) = (node.clock(now), node.generation);
                 let is_free = node.value.owner.is_none_or(|holder| holder == owner || node.value.until <= now);
                 if !is_free {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let (epoch, version) = node.write(|bucket| {
                     if bucket.owner.is_some() {
@@ -286,27 +275,27 @@ impl Store {
                     bucket.taken = 0;
                     bucket.epoch
                 });
-                Reply::Acquired(ModelToken { epoch, owner }, version)
+                ModelReply::Acquired(ModelToken { epoch, owner }, version)
             }
             ModelRequest::Renew { bucket, token } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let now = node.clock(now);
-                Reply::Renewed(node.write(|bucket| bucket.until = now + LEASE_TICKS + MARGIN_TICKS).1)
+                ModelReply::Renewed(node.write(|bucket| bucket.until = now + LEASE_TICKS + MARGIN_TICKS).1)
             }
             ModelRequest::Release { bucket, token } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let asked = (node.clock(now), node.generation);
                 let release = |bucket: &mut Bucket| {
                     bucket.requeue();
                     (bucket.owner, bucket.asked) = (None, Some(asked));
                 };
-                Reply::Done(node.write(release).1)
+                ModelReply::Done(node.write(release).1)
             }
             ModelRequest::Put { bucket, from, number, ref pages } => {
                 let put = |bucket: &mut Bucket| {
@@ -327,24 +316,24 @@ impl Store {
                     is_new_flags
                 };
                 let (is_new_flags, version) = self.buckets[bucket].write(put);
-                Reply::Put(is_new_flags, version)
+                ModelReply::Put(is_new_flags, version)
             }
             ModelRequest::Note { bucket, token, host, delay, wait, until } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let due = if protocol.send_durations { node.clock(now) + wait } else { until };
                 let note = ModelNote { delay, due, span: wait, node: node.generation };
-                Reply::Done(node.write(|bucket| bucket.notes.insert(host, note)).1)
+                ModelReply::Done(node.write(|bucket| bucket.notes.insert(host, note)).1)
             }
             ModelRequest::Take { bucket, token, number, clock } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 if protocol.number_takes && number < node.value.taken {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let (taken, version) = node.write(|bucket| {
                     if protocol.number_takes && number == bucket.taken {
@@ -362,21 +351,21 @@ impl Store {
                 let clock = if protocol.send_durations { node.clock(now) } else { clock };
                 let hosts = (0..HOSTS)
                     .map(|host| node.value.news_of(host, node.generation, (node.clock(now), clock), protocol));
-                Reply::Taken(taken, hosts.collect(), version)
+                ModelReply::Taken(taken, hosts.collect(), version)
             }
             ModelRequest::Settle { bucket, token, number, page } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let last = node.value.positions.get(&token).copied().unwrap_or(0);
                 if number == last {
                     // A repeated settle: the reply needs a version to wait for.
-                    return Reply::Done(node.write(|_| ()).1);
+                    return ModelReply::Done(node.write(|_| ()).1);
                 }
                 let is_next = number == last + 1 || !protocol.next_number_only;
                 if !is_next || !node.value.leased.contains_key(&page) {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let settle = |bucket: &mut Bucket| {
                     bucket.leased.remove(&page);
@@ -384,19 +373,19 @@ impl Store {
                     bucket.pages += 1;
                     bucket.positions.insert(token, number);
                 };
-                Reply::Done(node.write(settle).1)
+                ModelReply::Done(node.write(settle).1)
             }
-            ModelRequest::Survey { bucket } => Reply::Counts(self.buckets[bucket].value.counts()),
+            ModelRequest::Survey { bucket } => ModelReply::Counts(self.buckets[bucket].value.counts()),
             ModelRequest::Confirm { bucket } => {
                 let (counts, version) = self.buckets[bucket].write(|bucket| bucket.counts());
-                Reply::Confirmed(counts, version)
+                ModelReply::Confirmed(counts, version)
             }
-            ModelRequest::Wait { bucket, version } => Reply::Replicated(self.buckets[bucket].is_replicated(version)),
-            ModelRequest::WaitGrant { version } => Reply::Replicated(self.pool.is_replicated(version)),
+            ModelRequest::Wait { bucket, version } => ModelReply::Replicated(self.buckets[bucket].is_replicated(version)),
+            ModelRequest::WaitGrant { version } => ModelReply::Replicated(self.pool.is_replicated(version)),
             ModelRequest::Grant { bucket } => {
                 let node = &mut self.pool;
                 if !node.value.transfers.contains_key(&bucket) && node.value.left == 0 {
-                    return Reply::Empty;
+                    return ModelReply::Empty;
                 }
                 let ((number, amount), version) = node.write(|pool| {
                     if let Some(transfer) = pool.transfers.get(&bucket) {
@@ -410,7 +399,7 @@ impl Store {
                     pool.transfers.insert(bucket, (*number, amount));
                     (*number, amount)
                 });
-                Reply::Granted { number, amount, version }
+                ModelReply::Granted { number, amount, version }
             }
             ModelRequest::Credit { bucket, number, amount } => {
                 let credit = |bucket: &mut Bucket| {
@@ -419,7 +408,7 @@ impl Store {
                         bucket.quota += amount;
                     }
                 };
-                Reply::Done(self.buckets[bucket].write(credit).1)
+                ModelReply::Done(self.buckets[bucket].write(credit).1)
             }
             ModelRequest::Clear { bucket, number } => {
                 let clear = |pool: &mut Pool| {
@@ -427,16 +416,16 @@ impl Store {
                         pool.transfers.remove(&bucket);
                     }
                 };
-                Reply::Done(self.pool.write(clear).1)
+                ModelReply::Done(self.pool.write(clear).1)
             }
             ModelRequest::Refund { bucket, token } => {
                 let node = &mut self.buckets[bucket];
                 if !node.value.is_held_by(token, protocol) {
-                    return Reply::Refused;
+                    return ModelReply::Refused;
                 }
                 let is_idle = node.value.queued.is_empty() && node.value.leased.is_empty();
                 if node.value.refund.is_none() && (!is_idle || node.value.quota == 0) {
-                    return Reply::Empty;
+                    return ModelReply::Empty;
                 }
                 let ((number, amount), version) = node.write(|bucket| {
                     if bucket.refund.is_none() {
@@ -445,7 +434,7 @@ impl Store {
                     }
                     bucket.refund.unwrap_or_default()
                 });
-                Reply::Granted { number, amount, version }
+                ModelReply::Granted { number, amount, version }
             }
             ModelRequest::Accept { bucket, number, amount } => {
                 let accept = |pool: &mut Pool| {
@@ -455,13 +444,13 @@ impl Store {
                         pool.left += amount;
                     }
                 };
-                Reply::Done(self.pool.write(accept).1)
+                ModelReply::Done(self.pool.write(accept).1)
             }
             ModelRequest::ClearRefund { bucket, number } => {
                 let clear = |bucket: &mut Bucket| {
                     bucket.refund.take_if(|(pending, _)| *pending == number);
                 };
-                Reply::Done(self.buckets[bucket].write(clear).1)
+                ModelReply::Done(self.buckets[bucket].write(clear).1)
             }
         }
     }
@@ -482,11 +471,11 @@ impl Bucket {
 
     /// What the next owner must know about a host. `clock` is the clock of the node, and the one that waits are compared
     /// with.
-    fn news_of(&self, host: HostId, node: u64, clock: (u64, u64), protocol: FleetProtocol) -> HostNews {
+    fn news_of(&self, host: HostId, node: u64, clock: (u64, u64), protocol: FleetProtocol) -> ModelHostNews {
         let is_comparable = |stored: u64| stored == node || !protocol.count_again_after_failover;
         let asked = self.asked.filter(|_| protocol.keep_asked);
         let note = self.notes.get(&host);
-        HostNews {
+        ModelHostNews {
             host,
             delay: note.map(|note| note.delay),
             wait: note.map_or(
