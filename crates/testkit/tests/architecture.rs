@@ -351,11 +351,11 @@ fn the_library_does_not_depend_on_parts_of_the_command() {
 }
 
 #[test]
-fn only_one_file_uses_both_engine_and_store() {
+fn only_the_runtime_uses_both_engine_and_store() {
     let stores = files_using(&CRAWLER, "argiope_store");
     let engines = files_using(&CRAWLER, "argiope_engine");
     let both: Vec<&String> = engines.iter().filter(|name| stores.contains(name)).collect();
-    assert_eq!(both, ["crates/runtime/src/keeper_thread/mod.rs"]);
+    assert!(!both.is_empty() && both.iter().all(|file| file.starts_with("crates/runtime/src/")), "{both:?}");
 }
 
 /// A public type name has one definition in the workspace, so that a search finds it. No type that is visible in a

@@ -37,20 +37,20 @@ impl UnfollowedReason {
 
 /// A page that links to the URL.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LinkingPage {
+pub struct PageWithLink {
     pub depth: u32,
     /// Whether the page forbids following its links.
     pub nofollow: bool,
 }
 
 /// The depth of these pages, and whether they forbid following their links.
-pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String, LinkingPage>, ReadError> {
-    let mut pages: HashMap<String, LinkingPage> = HashMap::new();
+pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String, PageWithLink>, ReadError> {
+    let mut pages: HashMap<String, PageWithLink> = HashMap::new();
     if SegmentStore::has_results(directory) {
         records::walk(directory, |event| {
             match event {
                 HistoryEvent::Link { url, depth, .. } if urls.iter().any(|known| known == url) => {
-                    pages.entry(url.to_owned()).or_insert(LinkingPage { depth, nofollow: false });
+                    pages.entry(url.to_owned()).or_insert(PageWithLink { depth, nofollow: false });
                 }
                 HistoryEvent::FinalOutcome { line, .. } => {
                     let record = records::read(line)?;
@@ -69,7 +69,7 @@ pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String
         let trace = tracer.url(url)?;
         let record = trace.records.last().map(|record| records::read(record)).transpose()?;
         let depth = trace.links.first().map_or(0, |link| link.depth);
-        pages.insert(url.clone(), LinkingPage { depth, nofollow: record.is_some_and(|record| record.nofollow) });
+        pages.insert(url.clone(), PageWithLink { depth, nofollow: record.is_some_and(|record| record.nofollow) });
     }
     Ok(pages)
 }
@@ -79,7 +79,7 @@ pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String
 pub fn unfollowed(
     graph: &mut LinkGraph,
     url: &str,
-    pages: &HashMap<String, LinkingPage>,
+    pages: &HashMap<String, PageWithLink>,
     rules: Option<&Rules>,
     is_in_scope: bool,
 ) -> Result<Vec<UnfollowedReason>, ReadError> {

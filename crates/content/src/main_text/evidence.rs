@@ -25,7 +25,7 @@ const POST_CLASSES: [&str; 14] = [
 
 /// What a page declares about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PageKind {
+pub(super) enum ContentKind {
     /// It is one article: its metadata say so, or it has one element with the class of a post.
     Article,
     /// Its metadata describe it for social networks. Programs that write them name the elements around the content
@@ -35,7 +35,7 @@ pub(super) enum PageKind {
     Plain,
 }
 
-impl PageKind {
+impl ContentKind {
     /// The kind of a page.
     pub(super) fn of(page: &Document, budget: &PageBudget) -> Self {
         if declares_article(page, budget) || has_one_post(page, budget) {

@@ -1,7 +1,7 @@
 //! The main content of a page as text and Markdown: the article without navigation, footers and banners.
 //!
-//! Three steps over one tree: `boilerplate` marks what surrounds the content, `choose` finds the elements that contain
-//! it, `render` writes them. `measure` counts characters for the first two. The rules are heuristics (common class names,
+//! Three steps over one tree: `boilerplate` marks what surrounds the content, `choose` and `segments` find the elements that
+//! contain it, `prune` removes what is certainly not content from them, `render` writes them. `measure` counts characters for the first two. The rules are heuristics (common class names,
 //! link density, numbers of commas), and so are their numbers. None is specific to a site.
 
 use argiope_core::page::page_budget::PageBudget;
@@ -16,18 +16,19 @@ mod measure;
 mod noscript;
 mod page_text;
 mod part;
+mod prune;
 mod render;
 mod segments;
 
 use boilerplate::MarkingNames;
-use evidence::PageKind;
+use evidence::ContentKind;
 use measure::Measure;
-pub use page_text::{LinkTargets, PageText, TextRequest};
+pub use page_text::{PageText, TextRequest};
 pub use part::ContentPart;
 use part::WordShare;
 pub(crate) use part::count_words;
 use render::Selection;
-pub use render::{MainText, TEXT_CUT, TextFormat};
+pub use render::{LinkTargets, MainText, TEXT_CUT, TextFormat};
 pub(crate) use render::{escape_paragraph, without_invisible};
 
 /// The main content of a page.
@@ -81,8 +82,8 @@ impl<'a> Article<'a> {
 
     /// Like [`Article::of`], with a budget that other work on the page shares.
     pub fn within(page: &'a Document, budget: &PageBudget) -> Self {
-        let kind = PageKind::of(page, budget);
-        let names = if kind == PageKind::Plain { MarkingNames::OfAnyPage } else { MarkingNames::OfArticles };
+        let kind = ContentKind::of(page, budget);
+        let names = if kind == ContentKind::Plain { MarkingNames::OfAnyPage } else { MarkingNames::OfArticles };
         let (mut roots, mut removed) = select_content(page, (kind, names), budget);
         let mut found = text_length(page, &roots, &removed, budget);
         // Class names can mislead: some sites call the wrapper of an article `modal` or `overlay`. What is tried next
@@ -91,7 +92,7 @@ impl<'a> Article<'a> {
             if found >= enough {
                 break;
             }
-            let (other_roots, other_removed) = select_content(page, (PageKind::Plain, names), budget);
+            let (other_roots, other_removed) = select_content(page, (ContentKind::Plain, names), budget);
             let measure = Measure::of(page, &other_removed, budget);
             budget.release(measure.memory());
             let is_prose = other_roots.iter().all(|&root| measure.link_density(page.element(root)) < 0.3);
@@ -106,7 +107,7 @@ impl<'a> Article<'a> {
             part::flag_code(page, &mut removed, budget);
         }
         let (title, headline) = title(page, &roots, budget);
-        Self { page, title, roots, removed, headline, is_article: kind != PageKind::Plain, is_chosen: true }
+        Self { page, title, roots, removed, headline, is_article: kind != ContentKind::Plain, is_chosen: true }
     }
 
     /// The share of the words of the whole page that are in the content or in its title, from 0 to 1 with two decimals.
@@ -158,7 +159,7 @@ const MAX_TITLE_BYTES: usize = 300;
 /// The elements with the content, and a flag for each node, as in [`Article`].
 fn select_content(
     page: &Document,
-    (kind, names): (PageKind, MarkingNames),
+    (kind, names): (ContentKind, MarkingNames),
     budget: &PageBudget,
 ) -> (Vec<u32>, Vec<bool>) {
     if !budget.hold(page.len()) {

@@ -3,7 +3,7 @@
 
 use argiope_core::page::page_budget::PageBudget;
 
-use super::{Article, ContentPart, MainText, TEXT_CUT, TextFormat};
+use super::{Article, ContentPart, LinkTargets, MainText, TEXT_CUT, TextFormat};
 use crate::about::{AboutSource, Declared, PageAbout};
 use crate::document::Document;
 
@@ -17,9 +17,6 @@ pub struct TextRequest {
     /// Whether as Markdown.
     pub markdown: bool,
 }
-
-/// Gives the target of a link of a text, by its absolute URL; `None` leaves it absolute.
-pub type LinkTargets<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What a page says.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,17 +3,15 @@
 use argiope_core::page::page_budget::PageBudget;
 
 use super::boilerplate::{begins_with_heading, is_landmark};
-use super::choose::{is_teaser_list, not_removed, prune};
-use super::evidence::PageKind;
+use super::evidence::ContentKind;
 use super::measure::Measure;
+use super::prune::{MAX_TEASER_WORK, is_teaser_list, not_removed, prune};
 use crate::document::{Element, TEXT, names};
 
 /// A landmark with fewer characters is not the content if the page has more outside of it.
 const MIN_LANDMARK: u32 = 200;
 /// How many levels of a layout are searched for navigation.
 const MAX_LAYOUT_DEPTH: usize = 40;
-/// The maximum number of elements that the search for teaser lists visits.
-const MAX_TEASER_WORK: usize = 200_000;
 /// The article of a page has at least this percentage of the prose of its landmark.
 const MIN_SHARE: u32 = 50;
 /// How many headings in a row are considered.
@@ -37,7 +35,7 @@ pub(super) fn is_part(
 /// The content of a page that is kept whole.
 pub(super) fn whole(
     body: Element<'_>,
-    kind: PageKind,
+    kind: ContentKind,
     measure: &Measure,
     removed: &mut [bool],
     budget: &PageBudget,
@@ -50,7 +48,7 @@ pub(super) fn whole(
     }
     let root = article.unwrap_or(root);
     match kind {
-        PageKind::Plain => remove_teasers(root, measure, removed, budget),
+        ContentKind::Plain => remove_teasers(root, measure, removed, budget),
         _ if measure.link_density(root) < 0.5 => prune(root, measure, removed, budget),
         _ => {}
     }

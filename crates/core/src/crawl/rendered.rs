@@ -1,45 +1,19 @@
-//! What rendering a page adds to its visit: [`Visit::add_rendered`], and the facts about it for the record.
+//! What rendering a page adds to its visit: [`Visit::add_rendered`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashSet;
-use serde::{Deserialize, Serialize};
 
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
 use crate::base::url::Url;
+use crate::crawl::render_facts::RenderFacts;
 use crate::crawl::response::WholeResponse;
 use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
 use crate::http::conn::Headers;
-use crate::render::{RenderEnd, RenderReason, RenderedPage};
-
-/// The field `render` of a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RenderFacts {
-    /// Why the page was rendered.
-    pub reason: RenderReason,
-    /// Why the rendering ended.
-    pub end: RenderEnd,
-    /// Wall-clock milliseconds without the waits for responses.
-    pub ms: u64,
-    /// Virtual milliseconds.
-    pub virtual_ms: u64,
-    /// Requests of the page.
-    pub requests: u32,
-    /// Those that were answered from the cache of the crawl.
-    pub cached: u32,
-    /// Those that were refused, with the doors that scripts tried.
-    pub refused: u32,
-    /// Words that rendering added.
-    pub words: u64,
-    /// Links to follow that rendering added.
-    pub links: u32,
-    /// Errors of scripts: the first ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<String>,
-}
+use crate::render::{RenderReason, RenderedPage};
 
 impl Visit {
     /// Whether the page has hardly any content without its scripts.
@@ -147,6 +121,7 @@ mod tests {
     use crate::base::link::Link;
     use crate::base::time::Time;
     use crate::crawl::rules::Config;
+    use crate::render::RenderEnd;
 
     #[test]
     fn a_rendered_document_adds_links_and_keeps_what_the_response_says() {

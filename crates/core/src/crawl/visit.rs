@@ -11,7 +11,7 @@ use crate::base::link_list::LinkList;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::base::time::Time;
 use crate::base::url::Url;
-use crate::crawl::rendered::RenderFacts;
+use crate::crawl::render_facts::RenderFacts;
 use crate::crawl::rules::Rules;
 use crate::crawl::warc::WarcExchange;
 use crate::http::conn::Headers;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde_json::json;
 
-use super::page_life::{BrowserAnswer, BrowserRequest, PageInput, PageLife, RenderedPage, TabId};
+use super::page_life::{BrowserAnswer, BrowserRequest, PageInput, PageLife, RenderedPage};
 use super::pipe::MessageSplitter;
 use super::protocol::{
     self, Attached, Cookies, CreatedContext, CreatedTarget, Envelope, Evaluated, ExceptionThrown, Navigated, Outbox,
-    Probe, Reply, RequestPaused, TargetCrashed, VirtualTime,
+    Probe, Reply, RequestPaused, TabId, TargetCrashed, VirtualTime,
 };
 use super::{RenderEnd, RenderLimits, snapshot};
 use crate::base::time::Time;

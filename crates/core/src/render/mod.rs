@@ -22,8 +22,9 @@ use std::time::Duration;
 pub use crate::base::value::Interact;
 pub use devtools::{DevTools, RenderEvent};
 pub use evidence::{Evidence, RenderReason};
-pub use page_life::{BrowserAnswer, BrowserRequest, PageInput, RenderedPage, RequestKind, TabId};
+pub use page_life::{BrowserAnswer, BrowserRequest, PageInput, RenderedPage, RequestKind};
 pub use pipe::MAX_MESSAGE;
+pub use protocol::TabId;
 
 /// The limits of one rendered page, and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]

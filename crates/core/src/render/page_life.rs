@@ -15,14 +15,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::protocol::{Outbox, Probe, Reply, RequestPaused};
+use super::protocol::{Outbox, Probe, Reply, RequestPaused, TabId};
 use super::{Interact, RenderEnd, RenderLimits};
 use crate::base::time::Time;
 use crate::base::url::Url;
-
-/// A page that is being rendered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TabId(pub u64);
 
 /// The page to render: the response that the crawl has.
 #[derive(Clone, Debug)]

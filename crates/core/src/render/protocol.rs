@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::page_life::TabId;
+/// A page that is being rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TabId(pub u64);
 
 /// What every message of the browser has, without its content.
 #[derive(Deserialize)]

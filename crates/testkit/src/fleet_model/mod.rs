@@ -18,9 +18,9 @@ mod store;
 
 use std::collections::BTreeMap;
 
+use names::{ModelPage, ModelToken, ProcessId};
 use politeness::{HostLogs, MAX_PROCESS_SKEW, demanded_wait, host_of};
 use process::{Process, Task};
-use names::{ModelPage, ModelToken, ProcessId};
 use store::{Bucket, ModelNode, ModelReply, ModelRequest, ModelStore, Pool};
 
 use crate::sim::rng::SimRng;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::politeness::{BASE_DELAY, HostId, ModelHostNews, ModelHost, delay_of};
 use super::names::{ModelPage, ModelToken, ProcessId};
+use super::politeness::{BASE_DELAY, HostId, ModelHost, ModelHostNews, delay_of};
 use super::store::{BucketCounts, ModelReply, ModelRequest, ModelVersion};
 use super::{FleetProtocol, LEASE_TICKS, host_of};
 
@@ -481,7 +481,9 @@ impl BucketTasks {
                 renewal.version = Some(version);
                 return;
             }
-            ModelReply::Renewed(_) | ModelReply::Replicated(Some(true)) => owned.until = owned.until.max(from + LEASE_TICKS),
+            ModelReply::Renewed(_) | ModelReply::Replicated(Some(true)) => {
+                owned.until = owned.until.max(from + LEASE_TICKS)
+            }
             ModelReply::Replicated(Some(false)) => return,
             ModelReply::Refused => self.forget(),
             _ => {}
@@ -492,7 +494,13 @@ impl BucketTasks {
     /// Handles the reply to a request of the working task. If a failover lost a put, a settle or a transfer of quota
     /// before its replication, it is sent again. If the failover lost an acquire or a take, the bucket is acquired
     /// again.
-    fn receive(&mut self, reply: ModelReply, now: u64, protocol: FleetProtocol, put_replies: &mut Vec<(ModelPage, bool)>) {
+    fn receive(
+        &mut self,
+        reply: ModelReply,
+        now: u64,
+        protocol: FleetProtocol,
+        put_replies: &mut Vec<(ModelPage, bool)>,
+    ) {
         // The lease expired before the reply arrived.
         if let (None, false) = (&self.owned, matches!(self.step, Step::Acquire { .. } | Step::AcquireWait { .. })) {
             return;
@@ -640,7 +648,9 @@ impl QuotaStep {
             (Self::Grant, ModelReply::Granted { number, amount, .. }) => Self::Credit(*number, *amount),
             (Self::GrantWait(..), _) if is_lost => Self::Grant,
             (Self::GrantWait(number, amount, _), _) => Self::Credit(number, amount),
-            (Self::Credit(number, amount), ModelReply::Done(version)) if wait => Self::CreditWait(number, amount, *version),
+            (Self::Credit(number, amount), ModelReply::Done(version)) if wait => {
+                Self::CreditWait(number, amount, *version)
+            }
             (Self::CreditWait(number, amount, _), _) if is_lost => Self::Credit(number, amount),
             (Self::Credit(number, _) | Self::CreditWait(number, ..), _) => Self::Clear(number),
             (Self::Refund, ModelReply::Granted { number, amount, version }) if wait => {
@@ -649,7 +659,9 @@ impl QuotaStep {
             (Self::Refund, ModelReply::Granted { number, amount, .. }) => Self::Accept(*number, *amount),
             (Self::RefundWait(..), _) if is_lost => Self::Refund,
             (Self::RefundWait(number, amount, _), _) => Self::Accept(number, amount),
-            (Self::Accept(number, amount), ModelReply::Done(version)) if wait => Self::AcceptWait(number, amount, *version),
+            (Self::Accept(number, amount), ModelReply::Done(version)) if wait => {
+                Self::AcceptWait(number, amount, *version)
+            }
             (Self::AcceptWait(number, amount, _), _) if is_lost => Self::Accept(number, amount),
             (Self::Accept(number, _) | Self::AcceptWait(number, ..), _) => Self::ClearRefund(number),
             (Self::Grant | Self::Refund | Self::Clear(_) | Self::ClearRefund(_), _) => return None,

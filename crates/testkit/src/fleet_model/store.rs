@@ -380,7 +380,9 @@ impl ModelStore {
                 let (counts, version) = self.buckets[bucket].write(|bucket| bucket.counts());
                 ModelReply::Confirmed(counts, version)
             }
-            ModelRequest::Wait { bucket, version } => ModelReply::Replicated(self.buckets[bucket].is_replicated(version)),
+            ModelRequest::Wait { bucket, version } => {
+                ModelReply::Replicated(self.buckets[bucket].is_replicated(version))
+            }
             ModelRequest::WaitGrant { version } => ModelReply::Replicated(self.pool.is_replicated(version)),
             ModelRequest::Grant { bucket } => {
                 let node = &mut self.pool;

@@ -8,9 +8,11 @@ use std::borrow::Cow;
 use argiope_core::base::escape::is_unsafe_char;
 use argiope_core::page::page_budget::{PageBudget, VISIT};
 
-use super::LinkTargets;
 use crate::document::{Document, Element, Node, TEXT, names};
 use escape::{block_mark, escape_url, push_escaped};
+
+/// Gives the target of a link of a text, by its absolute URL; `None` leaves it absolute.
+pub type LinkTargets<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 pub(super) use escape::escape_line;
 pub(crate) use escape::escape_paragraph;

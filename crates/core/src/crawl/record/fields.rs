@@ -16,7 +16,7 @@ use super::schema::{About, FieldKind, FieldValue, RecordField, Section, plain_na
 use crate::base::digest::BodyDigest;
 use crate::base::link::LinkKind;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::crawl::rendered::RenderFacts;
+use crate::crawl::render_facts::RenderFacts;
 use crate::crawl::visit::Timings;
 use crate::crawl::warc::{WarcLocation, WarcPayload};
 use crate::page::examine::OpenGraph;
