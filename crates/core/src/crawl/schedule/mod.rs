@@ -10,7 +10,6 @@ pub mod frontier;
 pub mod keeper;
 pub mod lane;
 pub mod next;
-pub mod redirects;
 pub mod retry;
 pub mod run_record;
 pub mod store_error;

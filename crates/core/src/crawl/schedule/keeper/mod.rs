@@ -21,11 +21,12 @@ mod lane_links;
 mod parts;
 mod persistence;
 mod recrawl;
+mod redirects;
 mod site_files;
 mod steering;
 mod suspects;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,20 +37,18 @@ use cookies::Cookies;
 use head::HeadAnswers;
 use lane_links::LaneLinks;
 use parts::release_body;
+use redirects::{Fallbacks, Redirects};
 use suspects::Suspects;
 
 pub use crate::crawl::record::page_state::{Change, ChangeNote, Changes, Comparison};
 pub use crate::crawl::schedule::next::{End, Next};
 
 use crate::base::budget::MemoryPart;
-use crate::base::job::LaneId;
-use crate::base::job::{Job, Purpose};
-use crate::base::link::ALREADY_SENT;
-use crate::base::link::{Link, LinkKind};
+use crate::base::job::{Job, LaneId, Purpose};
+use crate::base::link::{ALREADY_SENT, Link, LinkKind};
 use crate::base::link_list::LinkList;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::base::time::Time;
-use crate::base::time::WallClock;
+use crate::base::time::{Time, WallClock};
 use crate::base::url::Url;
 use crate::crawl::record::CrawlRecord;
 use crate::crawl::rules::{RobotsPolicy, Root, Rules, Sitemaps};
@@ -58,7 +57,6 @@ use crate::crawl::schedule::frontier::{
     CrawlEvent, FinalOutcome, FoundEdges, Frontier, FrontierNews, History, News, ReturnTo, Settlement, StoreError,
     put_all,
 };
-use crate::crawl::schedule::redirects::RedirectGraph;
 use crate::crawl::schedule::retry::{self, RetryVerdict};
 use crate::crawl::schedule::trap::Traps;
 use crate::crawl::schedule::workbench::{self, Workbench};
@@ -94,8 +92,7 @@ pub struct Keeper<F> {
     cookies: Cookies,
     /// Pages that were being processed when an earlier run died.
     suspects: Suspects,
-    /// Recent redirects, to recognise loops.
-    redirects: RedirectGraph,
+    redirects: Redirects,
     /// When to ask the frontier for news at the latest.
     news_due: Time,
     /// Used with `head_first` only.
@@ -106,8 +103,7 @@ pub struct Keeper<F> {
     open_parts: usize,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
-    /// For roots without a scheme: the http URL to try if https cannot be had ([`Rules::allows_plain_http`]).
-    fallbacks: HashMap<Url, Url>,
+    fallbacks: Fallbacks,
     /// Lanes that are being handed over to another process.
     leaving: HashSet<LaneId>,
     /// Lanes with queued links that are not on the workbench.
@@ -155,7 +151,8 @@ impl<F: Frontier + History> Keeper<F> {
             traps: Traps::new(&rules),
             cookies: Cookies::new(&rules, clock),
             suspects: Suspects::default(),
-            redirects: RedirectGraph::default(),
+            redirects: Redirects::default(),
+            fallbacks: Fallbacks::of_roots(&rules),
             news_due: Time::NEVER,
             head_answers: HeadAnswers::default(),
             postponed: 0,
@@ -163,7 +160,6 @@ impl<F: Frontier + History> Keeper<F> {
             rules,
             clock,
             settled: Vec::new(),
-            fallbacks: HashMap::new(),
             leaving: HashSet::new(),
             waiting: WaitingLanes::default(),
             progress: Progress::default(),
@@ -195,10 +191,6 @@ impl<F: Frontier + History> Keeper<F> {
         }
         for lane in self.frontier.lanes_with_work() {
             self.announce_lane(lane, now);
-        }
-        // A root without a scheme has two candidates: https, then http.
-        for [first, second] in rules.roots.iter().filter_map(|root| root.candidates.first_chunk()) {
-            self.fallbacks.insert(first.clone(), second.clone());
         }
         // In portions: the list of roots may be long.
         let plain_url = |root: &Root| root.candidates.first().filter(|_| root.requests.is_empty()).cloned();
@@ -340,7 +332,7 @@ impl<F: Frontier + History> Keeper<F> {
             release_body(&mut visit, &self.rules);
         }
         match (&visit.purpose, site_file) {
-            (Purpose::Page, _) => self.mark_loop(&mut visit),
+            (Purpose::Page, _) => self.redirects.mark_loop(&mut visit, self.rules.fingerprint_key),
             (Purpose::Robots(_), Some(SiteFile::Robots(bytes))) => {
                 self.read_robots(&visit, &bytes, now)?;
                 // Keep the file: `argiope robots` shows it.
@@ -377,24 +369,6 @@ impl<F: Frontier + History> Keeper<F> {
             (Purpose::Part(_), _) => return self.settle_part(visit),
         }
         self.settle(visit, now)
-    }
-
-    /// Adds an error to a redirect that closes a loop. Its outcome stays `Redirect`.
-    fn mark_loop(&mut self, visit: &mut Visit) {
-        if let (Outcome::Redirect, None, Some(target)) =
-            (visit.facts.outcome, &visit.facts.error, &visit.facts.redirect)
-        {
-            let key = self.rules.fingerprint_key;
-            let identity = visit.link.request_identity(key);
-            // The target of a redirect has the same fingerprint when it is the source of the next redirect.
-            let target_identity = admission::redirected_request(visit).map_or(0, |request| request.identity(key));
-            let from = visit.link.url.as_ref().fingerprint(key) ^ identity;
-            let to = target.as_ref().fingerprint(key) ^ target_identity;
-            if self.redirects.add(from, to) {
-                let message = format!("the redirect to {target} closes a loop");
-                visit.facts.error = Some(Failure::new(ErrorKind::RedirectLoop, message));
-            }
-        }
     }
 
     /// Fetches a robots.txt at the user's request; no page waits for it. [`Keeper::take_settled`] returns its visit.
@@ -641,12 +615,8 @@ impl<F: Frontier + History> Keeper<F> {
         self.progress.pages += u64::from(visit.is_fetched_page());
         let is_unreached = visit.facts.error.as_ref().is_some_and(Failure::concerns_host);
         self.progress.unreached += u64::from(is_unreached && visit.purpose.is_in_frontier());
-        if visit.link.kind == LinkKind::Root
-            && visit.facts.outcome == Outcome::Failed
-            && visit.facts.error.as_ref().is_some_and(|error| self.rules.allows_plain_http(&visit.link.url, error))
-            && let Some(second) = self.fallbacks.remove(&visit.link.url)
-        {
-            self.put(vec![Link::root(second, self.rules.max_redirects)], now)?;
+        if let Some(link) = self.fallbacks.take(&visit, &self.rules) {
+            self.put(vec![link], now)?;
         }
         // After a 304 response, `previous_record` is the page's record of the previous round.
         let (change, previous_record) = recrawl::compare(&mut self.frontier, &mut visit)?;
