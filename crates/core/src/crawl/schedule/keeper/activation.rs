@@ -148,7 +148,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Moves deferred links to the lanes of their hosts, if memory has room for more hosts. Called when no lane waits,
     /// so that few of these hosts are in memory at a time.
     fn admit_deferred(&mut self, now: Time) -> Result<(), StoreError> {
-        if self.is_full_of_hosts || self.ended.is_some() || self.frontier.counts().deferred == 0 {
+        if self.is_full_of_hosts || self.ended().is_some() || self.frontier.counts().deferred == 0 {
             return Ok(());
         }
         self.frontier.tell(CrawlEvent::RoomForHosts(MAX_ADMITTED_PER_CALL))?;

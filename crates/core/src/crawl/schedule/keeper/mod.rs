@@ -3,6 +3,10 @@
 //! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
 //! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and requests the next action ([`Keeper::next`]).
 //!
+//! Parts of the keeper own their state: `Ending` (why the crawl ends, and what keeps it open), `Cookies`, `Suspects`,
+//! `Redirects`, `Fallbacks`, `HeadAnswers`, `LaneLinks` (how many links a lane holds), `WaitingLanes` and [`Traps`]. The
+//! keeper connects them with frontier and workbench.
+//!
 //! Invariants:
 //!
 //! - Every link that enters the frontier is settled exactly once, or is queued for the next run when a limit or
@@ -15,6 +19,7 @@ mod activation;
 mod admission;
 mod cookies;
 mod edges;
+mod ending;
 mod head;
 mod hook;
 mod lane_links;
@@ -34,6 +39,7 @@ use regex::RegexSet;
 
 use activation::WaitingLanes;
 use cookies::Cookies;
+use ending::{Ending, WorkLeft};
 use head::HeadAnswers;
 use lane_links::LaneLinks;
 use parts::release_body;
@@ -97,10 +103,6 @@ pub struct Keeper<F> {
     news_due: Time,
     /// Used with `head_first` only.
     head_answers: HeadAnswers,
-    /// The number of visits that a fetcher continues: see [`Keeper::postpone`].
-    postponed: usize,
-    /// The number of requests for parts of these pages that have no response yet.
-    open_parts: usize,
     /// Settled visits with their records, to be written.
     settled: Vec<Settled>,
     fallbacks: Fallbacks,
@@ -114,19 +116,12 @@ pub struct Keeper<F> {
     pages_before: u64,
     /// When the previous run ended, in milliseconds since the Unix epoch; zero if there was none.
     previous_end: i64,
-    /// `--max-time`: requests in flight at this time are abandoned.
-    deadline: Time,
-    /// Why the keeper hands out no more work; `None` while it still does.
-    ended: Option<End>,
+    ending: Ending,
     /// Patterns that the user excluded while the crawl was running.
     excludes: Option<RegexSet>,
     /// Whether memory has no room for further host names.
     is_full_of_hosts: bool,
     lane_links: LaneLinks,
-    /// Whether the crawl waits for links of the library's user when no work is left.
-    is_open: bool,
-    /// Whether each settled page sets `is_open`, because the user of the library may respond to the page with links.
-    reopens_after_pages: bool,
 }
 
 /// A settled visit and its record.
@@ -147,7 +142,7 @@ impl<F: Frontier + History> Keeper<F> {
             frontier,
             bench: Workbench::new(Arc::clone(&rules)),
             archive_layout: rules.archive.then(|| ArchiveLayout::new(&rules)),
-            deadline: rules.max_time.map_or(Time::NEVER, |span| Time::ZERO + span),
+            ending: Ending::new(&rules),
             traps: Traps::new(&rules),
             cookies: Cookies::new(&rules, clock),
             suspects: Suspects::default(),
@@ -155,8 +150,6 @@ impl<F: Frontier + History> Keeper<F> {
             fallbacks: Fallbacks::of_roots(&rules),
             news_due: Time::NEVER,
             head_answers: HeadAnswers::default(),
-            postponed: 0,
-            open_parts: 0,
             rules,
             clock,
             settled: Vec::new(),
@@ -165,12 +158,9 @@ impl<F: Frontier + History> Keeper<F> {
             progress: Progress::default(),
             previous_end: 0,
             pages_before: 0,
-            ended: None,
             excludes: None,
             is_full_of_hosts: false,
             lane_links: LaneLinks::default(),
-            is_open: false,
-            reopens_after_pages: false,
         }
     }
 
@@ -227,13 +217,13 @@ impl<F: Frontier + History> Keeper<F> {
     /// Lets the user of the library add links in response to pages: every settled page keeps the crawl open, and
     /// [`Keeper::set_open`] closes it when the user has processed all pages.
     pub fn keep_open_after_pages(&mut self) {
-        self.reopens_after_pages = true;
-        self.is_open = true;
+        self.ending.reopens_after_pages = true;
+        self.ending.is_open = true;
     }
 
     /// Sets whether the crawl waits for links of the library's user when no work is left.
     pub fn set_open(&mut self, is_open: bool) {
-        self.is_open = is_open;
+        self.ending.is_open = is_open;
     }
 
     /// The answer to [`Next::Resolve`]: addresses and their time to live.
@@ -254,7 +244,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// ([`Keeper::postpone`]) before it calls [`Keeper::complete`].
     pub fn received(&mut self, mut visit: Box<Visit>, now: Time) -> Result<Option<Box<Visit>>, StoreError> {
         if std::mem::take(&mut visit.for_keeper.is_postponed) {
-            self.postponed -= 1;
+            self.ending.postponed -= 1;
             return Ok(Some(visit));
         }
         // The host sent a date that only the local clock can convert to a wait: see `RetryAfter::Until`.
@@ -288,7 +278,7 @@ impl<F: Frontier + History> Keeper<F> {
                 let (link, bytes) = (&visit.link, visit.facts.bytes_wire);
                 self.frontier.tell(CrawlEvent::AttemptFailed { link, bytes })?;
             }
-            let may_retry = self.ended.is_none() && !self.leaving.contains(&lane);
+            let may_retry = self.ended().is_none() && !self.leaving.contains(&lane);
             if !may_retry && matches!(visit.purpose, Purpose::Part(_)) {
                 return Ok(Some(visit));
             }
@@ -314,14 +304,14 @@ impl<F: Frontier + History> Keeper<F> {
         let mut returned = resume(visit);
         match &mut returned {
             Some(visit) => visit.for_keeper.is_postponed = false,
-            None => self.postponed += 1,
+            None => self.ending.postponed += 1,
         }
         returned
     }
 
     /// The number of visits that fetchers continue.
     pub fn postponed(&self) -> usize {
-        self.postponed
+        self.ending.postponed
     }
 
     /// The second half of [`Keeper::finished`]: applies the content of a site file, and settles the visit.
@@ -383,7 +373,7 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// What to do next.
     pub fn next(&mut self, now: Time) -> Result<Next, StoreError> {
-        if now >= self.deadline {
+        if now >= self.deadline() {
             return self.end(End::MaxTime);
         }
         self.apply_news(now)?;
@@ -403,7 +393,7 @@ impl<F: Frontier + History> Keeper<F> {
                     // Each load reads a file; signals and deadlines must be handled in between.
                     loads += 1;
                     if loads >= MAX_RECALLS {
-                        return Ok(Next::Wait((now + RESUME_AFTER).min(self.deadline)));
+                        return Ok(Next::Wait((now + RESUME_AFTER).min(self.deadline())));
                     }
                 } else if let Some(visit) = self.bench.take_decided() {
                     self.finished(visit, now)?;
@@ -422,11 +412,11 @@ impl<F: Frontier + History> Keeper<F> {
                     if let Some(end) = self.end_reason() {
                         return self.end(end);
                     }
-                    let until =
-                        until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due).min(self.deadline);
+                    let until = until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due);
                     // Excluded links are removed from the queues in portions: continue soon.
                     let is_refill_due = !only_suspects && self.bench.awaits_refill();
-                    return Ok(Next::Wait(if is_refill_due { (now + RESUME_AFTER).min(self.deadline) } else { until }));
+                    let until = if is_refill_due { now + RESUME_AFTER } else { until };
+                    return Ok(Next::Wait(until.min(self.deadline())));
                 }
                 Next::Resolve(..) | Next::Done(_) => return Ok(next),
             }
@@ -465,7 +455,7 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// Stops handing out work. Requests in flight may finish.
     pub fn stop(&mut self, end: End) {
-        self.ended.get_or_insert(end);
+        self.ending.stop(end);
         self.bench.drain();
     }
 
@@ -478,12 +468,12 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// When `--max-time` is over; [`Time::NEVER`] without this limit.
     pub fn deadline(&self) -> Time {
-        self.deadline
+        self.ending.deadline
     }
 
     /// Why the crawl ended, if it no longer hands out work.
     pub fn ended(&self) -> Option<End> {
-        self.ended
+        self.ending.ended()
     }
 
     pub fn frontier(&self) -> &F {
@@ -526,21 +516,13 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// Why the crawl is over; `None` if it continues.
     fn end_reason(&self) -> Option<End> {
-        if self.unfinished() == 0 && self.bench.link_count() == 0 {
-            // Every link is settled, so the crawl is finished, even if a limit was reached too. An open crawl waits for
-            // links of the library's user, unless it was ended.
-            return if self.is_open { self.ended } else { Some(End::Finished) };
-        }
-        let are_only_deferred_left = self.is_full_of_hosts && self.unfinished() == self.frontier.counts().deferred;
-        if are_only_deferred_left && self.bench.link_count() == 0 {
-            return if self.is_open { self.ended } else { Some(self.ended.unwrap_or(End::MaxMemory)) };
-        }
-        // A page that waits for its parts cannot be completed when no more requests start: the next run fetches it again.
-        let awaits_postponed = self.postponed > 0 && !(self.ended.is_some() && self.open_parts > 0);
-        if self.bench.in_flight() > 0 || awaits_postponed {
-            return None;
-        }
-        self.ended.or_else(|| self.bench.is_spent().then_some(End::MaxPages))
+        self.ending.reason(WorkLeft {
+            is_on_workbench: self.bench.link_count() > 0,
+            unfinished: self.unfinished(),
+            deferred: if self.is_full_of_hosts { self.frontier.counts().deferred } else { 0 },
+            in_flight: self.bench.in_flight(),
+            is_spent: self.bench.is_spent(),
+        })
     }
 
     /// Applies the changes that other processes made to the frontier.
@@ -653,7 +635,7 @@ impl<F: Frontier + History> Keeper<F> {
             CrawlRecord::of_skip(url, reason, visit.link.url.as_str()).encode(&mut line);
         }
         // The user of the library may add links in response to the page.
-        self.is_open |= self.reopens_after_pages && visit.is_page();
+        self.ending.is_open |= self.ending.reopens_after_pages && visit.is_page();
         self.settled.push(Settled { visit, line, archive, change });
         self.release_hosts(now)
     }

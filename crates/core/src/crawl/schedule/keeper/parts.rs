@@ -14,14 +14,14 @@ impl<F: Frontier + History> Keeper<F> {
     /// Requests a part of a page that a fetcher continues. [`Keeper::received`] returns its visit.
     pub fn ask_part(&mut self, link: Link, part: PagePart, now: Time) -> Result<(), StoreError> {
         let lane = self.frontier.lane_of(link.url.host())?;
-        self.open_parts += 1;
+        self.ending.open_parts += 1;
         self.bench.add_site_file(lane, link, Purpose::Part(Box::new(part)), now);
         Ok(())
     }
 
     /// Archives the response of a part, and writes its record if there is one.
     pub(super) fn settle_part(&mut self, mut visit: Box<Visit>) -> Result<(), StoreError> {
-        self.open_parts = self.open_parts.saturating_sub(1);
+        self.ending.open_parts = self.ending.open_parts.saturating_sub(1);
         let exchange = visit.for_keeper.archive.take();
         let (place, mut archive) =
             self.archive_layout.as_mut().zip(exchange).map(|(layout, exchange)| layout.place(*exchange, None)).unzip();

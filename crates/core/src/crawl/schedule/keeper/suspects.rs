@@ -132,7 +132,7 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// While a suspect waits to be alone, or is alone: what to do next.
     pub(super) fn next_alone(&mut self, now: Time) -> Result<Option<Next>, StoreError> {
-        if self.ended.is_some() {
+        if self.ended().is_some() {
             self.return_waiting(now)?;
         }
         let Some(alone) = &mut self.suspects.alone else { return Ok(None) };
@@ -145,7 +145,7 @@ impl<F: Frontier + History> Keeper<F> {
             }
             return Ok(Some(Next::Fetch(job)));
         }
-        Ok(Some(Next::Wait(self.deadline)))
+        Ok(Some(Next::Wait(self.deadline())))
     }
 
     /// Returns a suspect that waits to be alone to its queue, because the crawl ends.
