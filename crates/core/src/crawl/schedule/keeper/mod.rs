@@ -251,7 +251,7 @@ impl<F: Frontier + History> Keeper<F> {
         if let Some(retry_at) = visit.for_keeper.retry_at.take() {
             visit.for_keeper.retry_after = Some(wait_until(retry_at, self.clock.at(now).as_second()));
         }
-        self.end_alone(&visit);
+        self.suspects.end_alone(&visit);
         if let Some((lane, _)) = visit.for_keeper.slot {
             let previous_backoff = self.bench.backs_off_until(lane);
             self.bench.finish(&visit, now);
@@ -590,7 +590,7 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// Settles a visit: adds its links to the frontier, writes its record, and settles its link.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
-        self.clear_suspect(&visit);
+        self.suspects.clear(&visit);
         for lane in self.admit(&mut visit)? {
             self.announce_lane(lane, now);
         }

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Keeper, Next, reset_tries};
-use crate::base::job::Job;
-use crate::base::job::LaneId;
+use crate::base::job::{Job, LaneId};
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
 use crate::crawl::marks::{MarkStore, MarkedPage, Suspect};
+use crate::crawl::rules::Rules;
 use crate::crawl::schedule::frontier::{Frontier, History, ReturnTo, StoreError};
 use crate::crawl::visit::Visit;
 
@@ -40,6 +40,7 @@ pub(super) struct Suspects {
     first: HashSet<u64>,
     /// Until when they do.
     first_until: Time,
+    fingerprint_key: u64,
     /// The suspect that is alone, or that waits for the end of all requests in flight.
     alone: Option<Alone>,
 }
@@ -53,27 +54,85 @@ struct Alone {
 }
 
 impl Suspects {
+    /// Reads the suspects of earlier runs.
+    fn recall(rules: &Rules, now: Time) -> Self {
+        let store = rules.marks.0.clone();
+        let known = store.as_ref().map_or_else(Vec::new, |store| store.suspects());
+        let (fingerprint_key, first_until) = (rules.fingerprint_key, now + FIRST_FOR);
+        Self { store, known, fingerprint_key, first_until, ..Self::default() }
+    }
+
     /// Whether only suspects are handed out now.
-    pub(super) fn are_first(&self, now: Time) -> bool {
+    pub fn are_first(&self, now: Time) -> bool {
         !self.first.is_empty() && now < self.first_until
     }
 
     /// When the other pages may start at the latest.
-    pub(super) fn due(&self) -> Time {
+    pub fn due(&self) -> Time {
         if self.first.is_empty() { Time::NEVER } else { self.first_until }
     }
 
-    fn find(&self, fingerprint: u64) -> Option<Suspect> {
-        self.known.iter().copied().find(|suspect| suspect.page.fingerprint == fingerprint)
+    /// Keeps the job of a suspect until nothing else is in flight.
+    fn hold(&mut self, job: Job) {
+        let page = MarkedPage::of(&job.link, job.lane, self.fingerprint_key);
+        self.alone = Some(Alone { page, slot: (job.lane, job.slot), job: Some(job) });
+    }
+
+    /// Takes the job of the suspect that waits, if nothing else is in flight.
+    fn take_alone(&mut self, in_flight: usize) -> Option<Job> {
+        // The suspect itself counts as in flight.
+        let alone = self.alone.as_mut().filter(|_| in_flight <= 1)?;
+        let job = alone.job.take()?;
+        if let Some(store) = &self.store {
+            store.set_alone(Some(alone.page));
+        }
+        Some(job)
+    }
+
+    /// Takes the job of the suspect that waits, because the crawl ends.
+    fn take_waiting(&mut self) -> Option<Job> {
+        self.alone.take_if(|alone| alone.job.is_some())?.job
+    }
+
+    /// Ends the time in which a suspect was alone.
+    pub fn end_alone(&mut self, visit: &Visit) {
+        if self.known.is_empty() {
+            return;
+        }
+        if self.alone.take_if(|alone| Some(alone.slot) == visit.for_keeper.slot).is_some()
+            && let Some(store) = &self.store
+        {
+            store.set_alone(None);
+        }
+        self.first.remove(&visit.link.fingerprint(self.fingerprint_key));
+    }
+
+    /// Forgets a suspect that is settled, and so was processed. One that is settled without a request stays a suspect
+    /// until the next round.
+    pub fn clear(&mut self, visit: &Visit) {
+        if self.deaths_of(&visit.link).is_some_and(|deaths| deaths < MAX_DEATHS) {
+            let fingerprint = visit.link.fingerprint(self.fingerprint_key);
+            self.known.retain(|suspect| suspect.page.fingerprint != fingerprint);
+            if let Some(store) = &self.store {
+                store.clear(fingerprint);
+            }
+        }
+    }
+
+    /// How many runs died while this page was alone; `None` if it is no suspect.
+    fn deaths_of(&self, link: &Link) -> Option<u8> {
+        if self.known.is_empty() {
+            return None;
+        }
+        let fingerprint = link.fingerprint(self.fingerprint_key);
+        self.known.iter().find(|suspect| suspect.page.fingerprint == fingerprint).map(|suspect| suspect.deaths)
     }
 }
 
 impl<F: Frontier + History> Keeper<F> {
     /// Reads the suspects of earlier runs. Those that are queued are moved to the workbench, before all other links.
     pub(super) fn recall_suspects(&mut self, now: Time) -> Result<(), StoreError> {
-        let Some(store) = &self.rules.marks.0 else { return Ok(()) };
-        let (known, store) = (store.suspects(), Arc::clone(store));
-        self.suspects = Suspects { store: Some(store), known, first_until: now + FIRST_FOR, ..Suspects::default() };
+        self.suspects = Suspects::recall(&self.rules, now);
         for suspect in self.suspects.known.clone() {
             let MarkedPage { fingerprint, lane } = suspect.page;
             if let Some(link) = self.take_link(lane, fingerprint)? {
@@ -112,20 +171,16 @@ impl<F: Frontier + History> Keeper<F> {
     /// Keeps the job of a suspect until nothing else is in flight, or settles it without a request. Returns the job of
     /// any other page.
     pub(super) fn hold_suspect(&mut self, job: Job, now: Time) -> Result<Option<Job>, StoreError> {
-        if self.suspects.known.is_empty() {
-            return Ok(Some(job));
-        }
-        let page = MarkedPage::of(&job.link, job.lane, self.rules.fingerprint_key);
-        match self.suspects.find(page.fingerprint) {
+        match self.suspects.deaths_of(&job.link) {
             None => return Ok(Some(job)),
-            Some(suspect) if suspect.deaths >= MAX_DEATHS => {
+            Some(deaths) if deaths >= MAX_DEATHS => {
                 self.bench.return_page(&job);
                 let message = format!("{MAX_DEATHS} runs died while they processed this page and no other");
                 let mut visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, message), now);
                 visit.facts.outcome = Outcome::Failed;
                 self.finished(Box::new(visit), now)?;
             }
-            Some(_) => self.suspects.alone = Some(Alone { page, slot: (job.lane, job.slot), job: Some(job) }),
+            Some(_) => self.suspects.hold(job),
         }
         Ok(None)
     }
@@ -135,23 +190,16 @@ impl<F: Frontier + History> Keeper<F> {
         if self.ended().is_some() {
             self.return_waiting(now)?;
         }
-        let Some(alone) = &mut self.suspects.alone else { return Ok(None) };
-        // The suspect itself counts as in flight.
-        if self.bench.in_flight() <= 1
-            && let Some(job) = alone.job.take()
-        {
-            if let Some(store) = &self.suspects.store {
-                store.set_alone(Some(alone.page));
-            }
-            return Ok(Some(Next::Fetch(job)));
+        if self.suspects.alone.is_none() {
+            return Ok(None);
         }
-        Ok(Some(Next::Wait(self.deadline())))
+        let job = self.suspects.take_alone(self.bench.in_flight());
+        Ok(Some(job.map_or(Next::Wait(self.deadline()), Next::Fetch)))
     }
 
     /// Returns a suspect that waits to be alone to its queue, because the crawl ends.
     fn return_waiting(&mut self, now: Time) -> Result<(), StoreError> {
-        let Some(job) = self.suspects.alone.as_mut().and_then(|alone| alone.job.take()) else { return Ok(()) };
-        self.suspects.alone = None;
+        let Some(job) = self.suspects.take_waiting() else { return Ok(()) };
         self.bench.return_page(&job);
         let visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, "the crawl ends"), now);
         self.bench.finish(&visit, now);
@@ -159,38 +207,5 @@ impl<F: Frontier + History> Keeper<F> {
             self.frontier.give_back(vec![reset_tries(visit.link)], ReturnTo::End)?;
         }
         Ok(())
-    }
-
-    /// Ends the time in which a suspect was alone.
-    pub(super) fn end_alone(&mut self, visit: &Visit) {
-        if self.suspects.known.is_empty() {
-            return;
-        }
-        if self.suspects.alone.as_ref().is_some_and(|alone| Some(alone.slot) == visit.for_keeper.slot) {
-            self.suspects.alone = None;
-            if let Some(store) = &self.suspects.store {
-                store.set_alone(None);
-            }
-        }
-        self.suspects.first.remove(&self.fingerprint_of(visit));
-    }
-
-    /// Forgets a suspect that is settled, and so was processed. One that is settled without a request stays a suspect
-    /// until the next round.
-    pub(super) fn clear_suspect(&mut self, visit: &Visit) {
-        if self.suspects.known.is_empty() {
-            return;
-        }
-        let fingerprint = self.fingerprint_of(visit);
-        if self.suspects.find(fingerprint).is_some_and(|suspect| suspect.deaths < MAX_DEATHS) {
-            self.suspects.known.retain(|suspect| suspect.page.fingerprint != fingerprint);
-            if let Some(store) = &self.suspects.store {
-                store.clear(fingerprint);
-            }
-        }
-    }
-
-    fn fingerprint_of(&self, visit: &Visit) -> u64 {
-        visit.link.fingerprint(self.rules.fingerprint_key)
     }
 }
