@@ -304,7 +304,7 @@ fn contradictory_flags_and_exports_without_an_archive_are_refused() {
     let requests = web.requests();
     let output = run(&["crawl", &root, "-d", "crawl", "-q", "--fresh", "--recrawl"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr_of(&output));
-    assert!(stderr_of(&output).contains("give one of them"), "{}", stderr_of(&output));
+    assert!(stderr_of(&output).contains("'--fresh' cannot be used with '--recrawl'"), "{}", stderr_of(&output));
     assert_eq!(web.requests(), requests);
     assert_eq!(run(&["report", "crawl"]).status.code(), Some(0), "the crawl is still there");
     for format in ["cdxj", "wacz", "site", "text"] {

@@ -221,7 +221,18 @@ fn check_writes_inside(case: &mut CaseBuilder) {
             .collect();
         demand(outside.is_empty(), format!("outside: {outside:?}"))?;
         let is_own = |name: &String| {
-            let known = ["crawl.json", "lock", "log", "archive", "report.txt", "snapshot", "queue", "seen", "records"];
+            let known = [
+                "crawl.json",
+                "lock",
+                "log",
+                "archive",
+                "processing",
+                "report.txt",
+                "snapshot",
+                "queue",
+                "seen",
+                "records",
+            ];
             known.iter().any(|known| name.starts_with(known))
         };
         let inside: Vec<String> = names(&report.directory)?.into_iter().filter(|name| !is_own(name)).collect();
