@@ -1,6 +1,8 @@
 //! Prints the pages about a topic, and fetches what is likely to be about it first.
 //! Usage: focused URL WORD
 
+#![allow(clippy::print_stdout)]
+
 use argiope::LinkVerdict::{Later, With};
 use argiope::{Crawl, Error};
 

@@ -127,7 +127,7 @@ impl Ack {
         for OpenPage { number, deliveries, .. } in std::mem::take(&mut self.open) {
             match crawls.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &deliveries)) {
                 Some((_, pages)) => add_number(pages, number),
-                None => crawls.push((deliveries, vec![number..number + 1])),
+                None => crawls.push((deliveries, std::iter::once(number..number + 1).collect())),
             }
         }
         crawls

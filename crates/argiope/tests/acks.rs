@@ -51,7 +51,7 @@ fn a_page_whose_acknowledgement_is_dropped_is_delivered_again() {
     let mut pages = canned().start_blocking().expect("it starts");
     let (mut given_back, mut done) = (BTreeSet::new(), Vec::new());
     while let Some((page, ack)) = pages.next_acked() {
-        if number(&page) % 3 == 0 && given_back.insert(number(&page)) {
+        if number(&page).is_multiple_of(3) && given_back.insert(number(&page)) {
             drop(ack);
         } else {
             done.push(number(&page));

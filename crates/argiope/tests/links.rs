@@ -71,7 +71,7 @@ fn preferred_urls_are_fetched_first() {
         crawl.start_blocking().expect("it starts").map(|page| page.url().path().to_owned()).collect();
     assert_eq!(order, ["/", "/spiders", "/news/1", "/a", "/b", "/news/2"]);
     let crawl = Crawl::builder(HOST).configure(|config| config.prefer = vec!["[".into()]);
-    let error = crawl.start_blocking().err().expect("the pattern cannot be used").to_string();
+    let error = crawl.start_blocking().map(|_| ()).expect_err("the pattern cannot be used").to_string();
     assert!(error.contains("prefer"), "{error}");
 }
 

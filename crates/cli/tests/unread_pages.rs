@@ -71,7 +71,10 @@ fn a_page_that_was_fetched_again_counts_once() {
     for count in [4, 2] {
         let opened = disk::open(&directory, &CrawlSettings::new(), memory_limit).expect("a directory");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
-        assert_eq!(frontier.requeue_last_pages(&[0..count as u64]).expect("queued"), count as u64);
+        assert_eq!(
+            frontier.requeue_last_pages(&std::iter::once(0..count as u64).collect::<Vec<_>>()).expect("queued"),
+            count as u64
+        );
         assert_eq!(frontier.counts().known, 6);
         assert!(!frontier.counts().is_done());
         assert_eq!(settle(&mut frontier, "again"), count);

@@ -2,7 +2,6 @@
 
 mod bytequeue;
 mod chunked_vec;
-mod commits;
 pub mod disk;
 pub mod lanes;
 pub mod link_codec;
@@ -10,7 +9,7 @@ pub mod memory;
 pub mod seen;
 pub mod varint;
 
-pub use commits::{Commits, CommittedOutput, Store};
+pub use disk::{Commits, CommittedOutput, Store};
 pub use memory::MemoryFrontier;
 pub use seen::SeenSet;
 

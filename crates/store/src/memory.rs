@@ -5,7 +5,7 @@
 //! Invariant: a lane without queued links has no queue. A page (`via`) is stored as long as a queued link refers to it.
 
 use crate::bytequeue::ByteQueue;
-use crate::commits::Commits;
+use crate::disk::Commits;
 use crate::lanes::LaneNames;
 use crate::link_codec::BareLink;
 use crate::seen::SeenSet;

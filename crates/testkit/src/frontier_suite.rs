@@ -255,7 +255,7 @@ pub fn a_settled_link_stays_known<F: Frontier>(make: impl Fn(u64) -> F) {
     let mut frontier = make(7);
     let root = link("https://h.example/", 0);
     assert!(frontier.counts().is_done());
-    let lane = put_all(&mut frontier, &[root.clone()]).expect("put").lanes[0];
+    let lane = put_all(&mut frontier, std::slice::from_ref(&root)).expect("put").lanes[0];
     assert!(!frontier.counts().is_done());
     let taken = frontier.take(lane, 1).expect("take");
     assert!(!frontier.counts().is_done());
@@ -272,7 +272,7 @@ pub fn only_a_leased_link_can_be_settled_or_given_back<F: Frontier>(make: impl F
         result.err().map(|error| error.kind) == Some(StoreErrorKind::Misuse)
     };
     assert!(is_misuse(settle(&mut frontier, &root)) && is_misuse(give_back(&mut frontier, root.clone())));
-    let lane = put_all(&mut frontier, &[root.clone()]).expect("put").lanes[0];
+    let lane = put_all(&mut frontier, std::slice::from_ref(&root)).expect("put").lanes[0];
     assert!(is_misuse(settle(&mut frontier, &root)) && is_misuse(give_back(&mut frontier, root.clone())));
     frontier.take(lane, 1).expect("take");
     settle(&mut frontier, &root).expect("settle");

@@ -224,7 +224,7 @@ fn crawl((mut frontier, target): (DiskFrontier, OutputTarget), rules: Arc<Rules>
     let mut processed = 0;
     loop {
         // Ignored: the keeper may have ended.
-        let _ = keeper.inbox.send(KeeperMessage::Processed(vec![0..processed], None));
+        let _ = keeper.inbox.send(KeeperMessage::Processed(std::iter::once(0..processed).collect(), None));
         let _ = keeper.inbox.send(KeeperMessage::Taken { pages: processed, is_waiting: true });
         match visits.recv() {
             Ok(settled) => processed += u64::from(settled.visit.is_page()),

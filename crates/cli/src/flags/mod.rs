@@ -14,7 +14,9 @@ use std::str::FromStr;
 
 use argiope_core::base::escape::visible;
 use argiope_core::crawl::rules::{BadValue, Config, ConfigError};
-use argiope_core::crawl::settings::{CRAWL, DEMO, FETCH};
+#[cfg(feature = "demo")]
+use argiope_core::crawl::settings::DEMO;
+use argiope_core::crawl::settings::{CRAWL, FETCH};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};

@@ -330,8 +330,8 @@ pub(super) fn mark(page: &Document, names: MarkingNames, removed: &mut [bool], b
         };
         let is_boilerplate = looks_like_boilerplate
             && !landmarks.is_any_within(element, budget)
-            && !(!is_consent(element)
-                && holds_content(element, &measure, all, |element| declared.is_any_within(element, budget)));
+            && (is_consent(element)
+                || !holds_content(element, &measure, all, |element| declared.is_any_within(element, budget)));
         if is_boilerplate || is_noise(element, name, names, budget) {
             if let Some(mark) = removed.get_mut(id as usize) {
                 *mark = true;

@@ -129,7 +129,10 @@ impl<'a> Lexer<'a> {
             b'[' => {
                 self.at += 1;
                 let mut values = Vec::new();
-                while depth < MAX_DEPTH {
+                if depth >= MAX_DEPTH {
+                    return Some(Value::Array(values));
+                }
+                loop {
                     self.skip_space();
                     match self.peek() {
                         None => break,
@@ -176,7 +179,10 @@ impl<'a> Lexer<'a> {
 
     fn dictionary(&mut self, depth: usize, has_references: bool) -> Dictionary {
         let mut entries = Dictionary::new();
-        while depth < MAX_DEPTH {
+        if depth >= MAX_DEPTH {
+            return entries;
+        }
+        loop {
             self.skip_space();
             match self.peek() {
                 None => break,

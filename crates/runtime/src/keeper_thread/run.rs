@@ -258,10 +258,8 @@ impl<F: Store> KeeperLoop<F> {
             // Adjusts the memory charge of a large visit. Until they are written, the record and the links are also in
             // the buffer of the log.
             settled.visit.recharge(settled.line.len() * 2 + settled.visit.for_keeper.found().bytes());
-            if settled.visit.is_page() {
-                if self.accepts_links {
-                    self.reader.deliver(settled.visit.is_fetched_page());
-                }
+            if settled.visit.is_page() && self.accepts_links {
+                self.reader.deliver(settled.visit.is_fetched_page());
             }
             self.commits.add_visit(settled, now);
         }

@@ -426,7 +426,7 @@ impl CommitQueue {
     /// The state of the output files including everything collected.
     fn outputs(&self) -> Vec<CommittedOutput<'_>> {
         let hash =
-            |name: &Box<str>| self.jsonl.as_ref().filter(|jsonl| jsonl.name == *name).map(|jsonl| jsonl.hash.value());
+            |name: &str| self.jsonl.as_ref().filter(|jsonl| *jsonl.name == *name).map(|jsonl| jsonl.hash.value());
         self.lengths.iter().map(|(name, length)| CommittedOutput { name, length: *length, hash: hash(name) }).collect()
     }
 

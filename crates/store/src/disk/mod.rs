@@ -27,6 +27,7 @@
 
 mod blocks;
 mod chains;
+mod commits;
 mod compaction;
 mod crawl_file;
 mod directory;
@@ -56,6 +57,7 @@ mod spill;
 mod state;
 mod trace;
 
+pub use commits::{Commits, CommittedOutput, Store};
 pub use compaction::Compaction;
 pub use crawl_file::{CrawlFile, CrawlSettings, SettingChange};
 pub use directory::{

@@ -22,6 +22,9 @@ use crate::crawl::warc::{WarcLocation, WarcPayload};
 use crate::page::examine::OpenGraph;
 use crate::page::likeness::MinHash;
 
+/// The name and the value of a header field.
+type HeaderPair = (Box<str>, Box<str>);
+
 record! {
     /// A record of a URL: a page, a robots.txt, a sitemap, or a link that was not followed.
     ///
@@ -160,7 +163,7 @@ record! {
     /// describes the response with the body: url, date, file, offset and length
     warc: Option<Cow<'a, WarcLocation>>, WARC, Page, Response;
     /// with `--with headers`: the response headers, each as a list of name and value
-    headers: Option<Cow<'a, [(Box<str>, Box<str>)]>>, FieldKind::List(&FieldKind::List(&FieldKind::Text)), Exchange,
+    headers: Option<Cow<'a, [HeaderPair]>>, FieldKind::List(&FieldKind::List(&FieldKind::Text)), Exchange,
         Response;
     /// with `--with links`: links of every kind as the page has them (of pages with a 2xx status), with `kind` and
     /// `nofollow`. With `--with links,anchors` each has its text in the field `anchor`. In the `aux` record of a

@@ -17,6 +17,7 @@ const TABLES: [(Section, &str); 4] = [
 ];
 
 /// Compares a file of `docs` with what the code says, or writes it.
+#[allow(clippy::disallowed_methods, reason = "the test reads and writes pages of the documentation")]
 fn compare(name: &str, expected: impl Fn(&str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let page = std::fs::read_to_string(&path).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Commits of the [`DiskFrontier`], and the snapshots that they carry.
 
 use super::{DiskFrontier, Leased};
-use crate::commits::{Commits, CommittedOutput};
+use crate::disk::commits::{Commits, CommittedOutput};
 use crate::disk::compaction::Compaction;
 use crate::disk::known;
 use crate::disk::log::{CommitBatch, LogReader};

@@ -3,7 +3,8 @@
 
 use argiope_core::{Frontier, History, LaneId, StoreError};
 
-use crate::disk::{CommitBatch, Compaction};
+use super::compaction::Compaction;
+use super::log::CommitBatch;
 
 /// An output file as of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
