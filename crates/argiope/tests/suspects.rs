@@ -25,7 +25,17 @@ fn crawler() {
         builder = builder.max_pages(max_pages);
     }
     let builder = builder.configure(|config| config.jsonl = Some(folder.join("records.jsonl")));
-    let crawl = builder.on_response(|response| response.url().path() != FATAL || std::process::abort());
+    // A death before the directory is a crawl directory leaves nothing that the next run could know.
+    let crawl_file = folder.join("x.crawl/crawl.json");
+    let crawl = builder.on_response(move |response| {
+        if response.url().path() != FATAL {
+            return true;
+        }
+        while !crawl_file.exists() {
+            std::thread::yield_now();
+        }
+        std::process::abort()
+    });
     crawl.start_blocking().expect("it starts").for_each(drop);
 }
 
