@@ -51,7 +51,7 @@ const TAKEN_INTERVAL: u64 = 128;
 ///
 /// Dropping it stops the crawl at once; [`Crawl::close`] ends it gracefully.
 ///
-/// In a [crawl directory](CrawlBuilder::directory), each page is delivered at least once: pages that were not processed
+/// In a [crawl directory](crate::CrawlBuilder::directory), each page is delivered at least once: pages that were not processed
 /// are fetched and delivered again by the next run, even after a crash. A page from [`Crawl::next`] counts as processed
 /// when the next one is requested, or the crawl is closed. A page from [`Crawl::next_acked`] or [`Crawl::next_batch`]
 /// counts as processed when it is acknowledged.

@@ -115,7 +115,7 @@ pub mod transport {
     pub use argiope_core::http::address::DnsResult;
 }
 
-/// The traits of a [`Store`], and the types in their methods. A store of your own implements [`Frontier`](store::Frontier);
+/// The traits of a [`Store`], and the types in their methods. A store of your own implements [`Frontier`];
 /// [`History`](store::History) and [`Commits`](store::Commits) have defaults for all methods.
 ///
 /// Unstable: the crawler uses these traits internally, for stores in memory, on disk and on many machines. They may

@@ -24,6 +24,10 @@ pub mod response;
 pub mod rules;
 pub mod schedule;
 pub mod session;
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "the documentation of a setting is its help text, where brackets are no links"
+)]
 pub mod settings;
 pub mod status;
 pub mod transport;

@@ -4,7 +4,7 @@
 //! is the right to use one slot of a lane. [`Workbench::next`] hands it out, and [`Workbench::finish`] releases it. A
 //! worker without a job cannot send a request, so requests cannot exceed the limits.
 //!
-//! A lane waits for one thing at a time ([`Wait`](wait::Wait)):
+//! A lane waits for one thing at a time (`Wait`):
 //!
 //! ```text
 //!            changed, not due                time has come
@@ -22,21 +22,21 @@
 //!                                          UnreservedSlot       FreeSlots
 //! ```
 //!
-//! An event is a response, a DNS answer, a robots.txt or more links; [`Workbench::place`] then moves the lane. A lane that
+//! An event is a response, a DNS answer, a robots.txt or more links; `Workbench::place` then moves the lane. A lane that
 //! waits for its turn or lacks something stays where it is when it changes, and is checked again on its turn.
 //!
 //! Each part owns its fields, and the workbench connects the parts:
 //!
 //! | part | owns |
 //! |---|---|
-//! | [`LaneTable`] | the lanes, and sums over them |
-//! | [`LaneQueues`] | which lane waits for what, and who is first |
-//! | [`AddressSlots`] | requests in flight at each IP address (`--per-ip`) |
-//! | [`PageStarts`] | `--max-pages` and `--rate` |
-//! | [`SlotPolicy`] | how lanes share `concurrency`, and which slow responses are closed |
-//! | [`RobotsMemory`] | the memory of robots rules, and their eviction |
-//! | [`Residence`] | how many lanes are in memory, and which are evicted or parked |
-//! | [`Holds`] | why no request starts at all |
+//! | `LaneTable` | the lanes, and sums over them |
+//! | `LaneQueues` | which lane waits for what, and who is first |
+//! | `AddressSlots` | requests in flight at each IP address (`--per-ip`) |
+//! | `PageStarts` | `--max-pages` and `--rate` |
+//! | `SlotPolicy` | how lanes share `concurrency`, and which slow responses are closed |
+//! | `RobotsMemory` | the memory of robots rules, and their eviction |
+//! | `Residence` | how many lanes are in memory, and which are evicted or parked |
+//! | `Holds` | why no request starts at all |
 //!
 //! Robots rules may be evicted while their lane has work. Such a lane ranks after all lanes whose rules are in memory.
 //! When it is the first in the queue, its rules are loaded again, and it is served before all other lanes. So every

@@ -164,7 +164,7 @@ impl Workbench {
 
     /// Removes the lane with the longest wait from the workbench. Does nothing if memory has room for another lane, if
     /// `concurrency` allows no further request, if a lane in memory can start one, or if the wait is shorter than
-    /// [`PARK_AFTER`].
+    /// `PARK_AFTER`.
     pub fn park_lane(&mut self, now: Time) -> Option<ParkedLane> {
         if self.lanes.len() < self.residence.max_lanes || !self.is_short_of_lanes() {
             return None;
