@@ -44,7 +44,7 @@ use crate::request::IntoRequest;
 /// The caller's progress is reported to the keeper after this many processed pages. After a crash, the next run
 /// delivers at most this many processed pages again, and those that were processed since the last commit.
 const REPORT_INTERVAL: u64 = 16;
-/// The keeper is told about every so many taken pages.
+/// Taken pages are reported to the keeper in groups of this size.
 const TAKEN_INTERVAL: u64 = 128;
 
 /// A running crawl, as a stream of its pages.

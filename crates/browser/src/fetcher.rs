@@ -77,7 +77,7 @@ impl Fetcher for BrowserFetcher {
         let (Purpose::Part(part), Some((sender, _))) = (&visit.purpose, &self.worker) else { return };
         let (tab, request) = (part.tab, part.request);
         let answer = answer_of(visit);
-        // If the worker has ended, nobody waits for the answer.
+        // If the worker has ended, the answer has no reader.
         let _ = sender.send(ToWorker::Part { tab, request, answer });
     }
 

@@ -58,7 +58,7 @@ impl BrowserProgram {
     ///
     /// # Errors
     ///
-    /// There is no browser, or it cannot have a sandbox.
+    /// No browser was found, or it cannot have a sandbox.
     pub fn find(rules: &RenderRules) -> Result<Self, BrowserError> {
         let path = match &rules.browser {
             Some(named) => find_program(named)

@@ -49,7 +49,7 @@ impl Fetchers {
     ///
     /// # Errors
     ///
-    /// There is no browser, or it cannot be started safely.
+    /// No browser was found, or it cannot be started safely.
     pub fn with_browser(self, rules: &Rules) -> Result<Self, BrowserError> {
         let Some(render) = &rules.render else { return Ok(self) };
         Ok(self.preceded_by(Box::new(BrowserFetcher::new(BrowserProgram::find(render)?))))

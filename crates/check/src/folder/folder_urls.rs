@@ -99,7 +99,7 @@ impl FolderUrls {
     /// The URL of a file on the published site; `None` without a base URL.
     pub fn public_url(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(self.folder.as_str()).filter(|_| self.root.is_none())?;
-        // A part with an encoded slash is no name of a file, and was not decoded: see `decoded_path`.
+        // A part with an encoded slash cannot name a file, and was not decoded: see `decoded_path`.
         let has_encoded_slash = |part: &str| part.contains("%2f") || part.contains("%2F");
         let parts = rest.split('/').map(|part| if has_encoded_slash(part) { part.to_owned() } else { encode(part) });
         Some(format!("{}{}", self.prefix, parts.collect::<Vec<_>>().join("/")))

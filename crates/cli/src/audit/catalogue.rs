@@ -87,7 +87,7 @@ catalogue! {
     ImageLarge "image-large" Warning "Large images" "The page takes long to load on slow connections." "Compress the image or serve a smaller one.";
     DuplicateBody "duplicate-body" Warning "Pages with the same content" "Search engines pick one and ignore the others." "Redirect to one URL, or name it as canonical.";
     NearDuplicate "near-duplicate" Warning "Pages with nearly the same text" "Search engines may treat them as one." "Merge them, or make each worth its own URL.";
-    NeedsScripts "needs-scripts" Warning "Pages that look empty without scripts" "Whoever runs no scripts, such as many crawlers and previews, sees no text and finds no links." "Send the text and the links of the page in its HTML.";
+    NeedsScripts "needs-scripts" Warning "Pages that look empty without scripts" "Programs that run no scripts, such as many crawlers and previews, see no text and find no links." "Send the text and the links of the page in its HTML.";
     PageSlow "slow-page" Warning "Slow pages" "Visitors leave before the page is there." "Find out what the server does for so long; cache it.";
     TitleLong "title-long" Notice "Titles longer than 70 characters" "Search results cut them." "Say the important part first, or shorten the title.";
     TitleShort "title-short" Notice "Titles shorter than 10 characters" "They say little in search results." "Say what the page is about.";
