@@ -2,6 +2,8 @@
 
 mod check_flags;
 pub mod config_file;
+#[cfg(test)]
+mod documented_commands_tests;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
 mod reference_tests;
 mod setting_flags;
