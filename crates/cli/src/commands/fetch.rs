@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use argiope_check::advice_words;
 use argiope_core::Failure;
-use argiope_core::crawl::rules::{Config, ProgramSettings, RenderMode, RobotsPolicy, ScopeKind};
+use argiope_core::crawl::rules::{Config, ProgramSettings, RenderMode, RobotsPolicy, Root};
 use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
@@ -62,18 +62,18 @@ pub struct Times {
     pub total: Option<Duration>,
 }
 
-/// Fetches one URL as a crawl would, and prints its exchanges, with bodies if `shows_body`.
-pub fn run(mut config: Config, shows_body: bool) -> Result<ExitCode, UsageError> {
+/// Fetches one URL as a crawl would, and prints its exchanges, with bodies if `shows_body`. `roots` has the request if it
+/// is no plain GET.
+pub fn run(mut config: Config, roots: Option<Vec<Root>>, shows_body: bool) -> Result<ExitCode, UsageError> {
     // Only this URL is requested: no robots.txt, no sitemap, no links, no retry. If it has no scheme, https is tried,
     // then http. A page that is rendered makes requests of its own choice, so robots.txt is obeyed then.
-    config.scope = ScopeKind::Page;
     if config.render == RenderMode::Never {
         config.robots = RobotsPolicy::Ignore;
     }
     config.max_tries = 1;
     config.no_sitemap = true;
     let delivered_bodies = if shows_body { DeliveredBodies::All } else { DeliveredBodies::None };
-    let program = ProgramSettings { keep_wire: true, delivered_bodies, ..ProgramSettings::default() };
+    let program = ProgramSettings { roots, keep_wire: true, delivered_bodies, ..ProgramSettings::default() };
     let rules = argiope_runtime::rules(&config, program)?;
     let fetchers = Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?;
     if config.insecure {
@@ -122,9 +122,10 @@ impl ExchangeView {
         // `ttfb` counts from the start of the connection.
         let setup = timings.connect.unwrap_or_default() + timings.tls.unwrap_or_default();
         let wire = visit.wire.as_deref();
-        // The request in `wire` was sent only if the connection was established, including TLS if the URL requires it.
+        // The request in `wire` was sent only if the connection was established, including TLS if the URL requires it. A
+        // response shows it for a connection that was used before, which has no such times.
         let established = if url.is_https() { timings.tls } else { timings.connect };
-        let sent = wire.filter(|_| established.is_some());
+        let sent = wire.filter(|_| established.is_some() || visit.facts.status.is_some());
         let mut record: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
         if let Some(record) = record.as_object_mut() {
             // These fields count links in the scope of a crawl, and a fetch has no scope.

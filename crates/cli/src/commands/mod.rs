@@ -72,7 +72,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             true => fleet::crawl(&settings),
             false => crawl::run(&settings),
         }),
-        Command::Fetch(args) => config_file::fetch_settings(args).and_then(|settings| fetch::run(settings, args.body)),
+        Command::Fetch(args) => config_file::fetch_settings(args).and_then(|settings| {
+            let roots = args.request.root(&settings)?;
+            fetch::run(settings, roots, args.body)
+        }),
         Command::Robots(args) => robots::run(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => config_file::demo_settings(args).and_then(demo::run),

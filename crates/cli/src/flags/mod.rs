@@ -6,6 +6,7 @@ pub mod config_file;
 mod documented_commands_tests;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
 mod reference_tests;
+mod request_flags;
 mod setting_flags;
 pub mod settings;
 pub mod shared_settings;
@@ -37,6 +38,7 @@ use crate::commands::report::ReportArgs;
 use crate::commands::robots::RobotsArgs;
 use crate::commands::serve::ServeArgs;
 pub use check_flags::{CheckFormat, CheckSettings};
+use request_flags::RequestFlags;
 pub use setting_flags::SettingFlags;
 use settings::{CommandIo, CommandSettings, FleetFlags, MessageSettings};
 
@@ -156,8 +158,10 @@ impl CrawlArgs {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example:\n  argiope fetch https://example.com/\n\n\
-                  Redirects are shown, not followed.\n\
+    after_help = "Examples:\n  argiope fetch https://example.com/\n  \
+                  argiope fetch https://api.example.com/search --json '{\"q\": \"orb\"}' --body\n  \
+                  argiope fetch https://example.com/login -L --form user=me --form password=@secret.txt\n\n\
+                  Without -L, redirects are shown, not followed.\n\
                   All flags: argiope fetch --help\n\
                   Exit codes: 0 a response was received, whatever its status; 1 no response; 2 bad usage.",
     allow_negative_numbers = true
@@ -170,12 +174,15 @@ pub struct FetchArgs {
     #[arg(long)]
     pub body: bool,
     #[command(flatten)]
+    pub request: RequestFlags,
+    #[command(flatten)]
     settings: SettingFlags<Config, FETCH>,
 }
 
 impl FetchArgs {
     pub fn apply_to(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.roots = vec![self.url.clone()];
+        self.request.apply_to(config);
         self.settings.apply_to(config)
     }
 }
