@@ -20,10 +20,34 @@ pub const MISSING: [&str; 4] = ["/attic/lost-letter", "/attic/lost-map", "/famil
 /// The demo web and its roots: the front pages of all hosts. The first one is the journal, from which every page can be
 /// reached.
 pub fn web() -> io::Result<(PracticeWeb, Vec<String>)> {
-    let sites = sites()?;
+    let sites = sites(0)?;
     let roots = sites.iter().map(|site| site.url("/")).collect();
     Ok((sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site), roots))
 }
+
+/// The demo web with a shop and a single-page application, all on one port, and the front page and a description of each
+/// host. With port 0 each host has a free port of its own.
+pub fn web_to_try(port: u16) -> io::Result<(PracticeWeb, Vec<(String, &'static str)>)> {
+    let mut sites = sites(port)?;
+    sites.push(crate::shop::shop(&format!("127.20.0.9:{port}"))?);
+    sites.push(crate::app::app(&format!("127.20.0.10:{port}"))?);
+    let others = ["A shop with 24 products", "An application whose pages are made by scripts"];
+    let descriptions = DESCRIPTIONS.into_iter().chain(others);
+    let list = sites.iter().map(|site| site.url("/")).zip(descriptions).collect();
+    Ok((sites.into_iter().fold(PracticeWeb::new(), PracticeWeb::site), list))
+}
+
+/// What is on the hosts, in their order.
+const DESCRIPTIONS: [&str; HOSTS] = [
+    "A journal of sixty entries, with links to all hosts but the last two",
+    "A field guide, with redirects and a broken link",
+    "A library over HTTPS, with a certificate of its own authority (-k)",
+    "Slow pages",
+    "Old encodings",
+    "Errors of many kinds, some of them temporary",
+    "A Crawl-delay and disallowed pages, over HTTPS (-k)",
+    "Large pages",
+];
 
 /// Number of hosts.
 const HOSTS: usize = 8;
@@ -33,10 +57,10 @@ const JOURNAL: usize = 0;
 const FIELD_GUIDE: usize = 1;
 const MONASTERY: usize = 6;
 
-fn sites() -> io::Result<Vec<Site>> {
+fn sites(port: u16) -> io::Result<Vec<Site>> {
     let mut sites = Vec::new();
     for host in 1..=HOSTS {
-        let address = format!("127.20.0.{host}:0");
+        let address = format!("127.20.0.{host}:{port}");
         sites.push(match host {
             // The library and the monastery.
             3 | 7 => Site::https(&address, CertificateKind::Good)?,
@@ -381,7 +405,7 @@ mod tests {
     /// Follows all links from the journal's first page.
     #[test]
     fn every_link_has_a_target_and_every_page_is_linked() {
-        let sites = sites().unwrap();
+        let sites = sites(0).unwrap();
         let mut pages: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for site in &sites {
             for (path, hrefs) in site.hrefs() {

@@ -1,5 +1,6 @@
-//! `argiope demo`: a crawl of the built-in practice web, in memory.
+//! `argiope demo`: a crawl of the built-in practice web, in memory; or that web alone, to try commands on.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::ExitCode;
@@ -11,7 +12,10 @@ use argiope_runtime::writer_thread::OutputTarget;
 
 use super::crawl::{CrawlParts, crawl, fail, fail_with, first_line, needs_earlier_round};
 use super::crawl_control::SharedFleet;
+use super::interrupt::Interrupt;
 use super::record_stream::RecordStream;
+use super::standard_output::print_text;
+use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;
 use crate::screen::live::LivePrinter;
@@ -44,6 +48,32 @@ pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
     let _ = std::fs::remove_file(&ca_file);
     drop(web);
     result
+}
+
+/// Serves the practice web until SIGINT or SIGTERM.
+pub fn serve(port: u16) -> ExitCode {
+    // Signals queue from here on, so none is lost before the web is served.
+    let served = Interrupt::listen().and_then(|signals| {
+        let (web, sites) = practice::web_to_try(port)?;
+        Ok((signals, web.start()?, sites))
+    });
+    let (mut signals, web, sites) = match served {
+        Ok(served) => served,
+        Err(error) => {
+            print_error(&format!("the practice web could not be served on loopback addresses, port {port}: {error}"));
+            return ExitCode::from(FAILED);
+        }
+    };
+    let mut text = String::new();
+    for (url, description) in sites {
+        let _ = writeln!(text, "{url:<28}{description}");
+    }
+    let code = print_text(&(text + "serving until Ctrl-C\n"));
+    while Interrupt::pending_exit_code(&mut signals).is_none() {
+        let _ = signals.wait();
+    }
+    drop(web);
+    code
 }
 
 /// Crawls without a crawl directory: the crawl cannot be resumed.

@@ -78,7 +78,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }),
         Command::Robots(args) => robots::run(args),
         #[cfg(feature = "demo")]
-        Command::Demo(args) => config_file::demo_settings(args).and_then(demo::run),
+        Command::Demo(args) => match args.web {
+            Some(port) => Ok(demo::serve(port)),
+            None => config_file::demo_settings(args).and_then(demo::run),
+        },
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Diff(args) => diff::run(args),

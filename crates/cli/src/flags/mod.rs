@@ -190,10 +190,17 @@ impl FetchArgs {
 #[cfg(feature = "demo")]
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example:\n  argiope demo --jsonl - -q | head -3\n\nAll flags: argiope demo --help",
+    after_help = "Examples:\n  argiope demo --jsonl - -q | head -3\n  \
+                  argiope demo --web 8000    # in another terminal: argiope crawl http://127.20.0.9:8000/\n\n\
+                  All flags: argiope demo --help",
     allow_negative_numbers = true
 )]
 pub struct DemoArgs {
+    /// Crawl nothing: serve the web on this port until Ctrl-C, with a shop and an application, to try commands on
+    ///
+    /// The hosts are 127.20.0.1 to 127.20.0.10. The tutorials of the book use port 8000.
+    #[arg(long, value_name = "PORT", exclusive = true, help_heading = "Input and directory")]
+    pub web: Option<u16>,
     #[command(flatten)]
     crawl: SettingFlags<Config, DEMO>,
     #[command(flatten)]
