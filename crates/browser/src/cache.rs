@@ -2,13 +2,17 @@
 //!
 //! A site's scripts and styles are requested once, not once a page. RFC 9111 says what may be kept and for how long. The
 //! cache has a partition for each site, as in browsers: what one site has loaded is not visible to another. Its bytes are
-//! charged to the memory account and bounded; the oldest responses leave first.
+//! charged to the memory account and bounded; the oldest responses leave first. A response that is not fresh is asked for
+//! with its validators, and used again if the server says that it has not changed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::budget::{Budget, BudgetCharge};
+use argiope_core::base::custom_request::Method;
+use argiope_core::base::job::PartAccess;
+use argiope_core::http::retry_after::http_date;
 use argiope_core::render::{BrowserAnswer, BrowserRequest, RequestKind};
 use argiope_core::{Time, Url};
 
@@ -19,14 +23,15 @@ const MAX_BYTES: u64 = 128 << 20;
 const DEFAULT_LIFE: Duration = Duration::from_secs(600);
 /// No response is kept longer.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// The estimated size of an entry without its body.
+/// The estimated size of an entry without its body and its header fields.
 const ENTRY_BYTES: usize = 1_024;
 
-/// What a cached response is found by: the site of the page, and the address.
+/// What a cached response is found by: the site of the page, the address, and whether the request had logins and cookies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey {
     site: Box<str>,
     url: Url,
+    access: PartAccess,
 }
 
 /// Responses that may be used again.
@@ -61,11 +66,15 @@ impl ResponseCache {
         let is_private = request.headers.iter().any(|(name, _)| {
             ["authorization", "range", "cache-control"].iter().any(|other| name.eq_ignore_ascii_case(other))
         });
-        if request.method != "GET" || !request.body.is_empty() || is_private || request.kind == RequestKind::Document {
+        if request.method != Method::Get
+            || !request.body.is_empty()
+            || is_private
+            || request.kind == RequestKind::Document
+        {
             return None;
         }
         let site = page.registrable_domain().unwrap_or(page.host()).into();
-        Some(CacheKey { site, url: request.url.clone() })
+        Some(CacheKey { site, url: request.url.clone(), access: request.access })
     }
 
     /// The response, if it is fresh.
@@ -75,9 +84,9 @@ impl ResponseCache {
 
     /// Keeps a response if it may be used again. Returns whether it is kept.
     pub(crate) fn put(&mut self, key: CacheKey, kind: RequestKind, answer: &BrowserAnswer, now: Time) -> bool {
-        let BrowserAnswer::Response { status, headers, body } = answer else { return false };
+        let BrowserAnswer::Response { status, headers, .. } = answer else { return false };
         let Some(life) = life(*status, headers, kind) else { return false };
-        let bytes = (body.len() + ENTRY_BYTES) as u64;
+        let bytes = (answer.bytes() + ENTRY_BYTES) as u64;
         if bytes > self.limit / 4 {
             return false;
         }
@@ -88,12 +97,49 @@ impl ResponseCache {
             }
         }
         self.remove(&key);
+        // The places of entries that were replaced.
+        if self.order.len() > 2 * self.entries.len() + 100 {
+            let entries = &self.entries;
+            self.order.retain(|(number, key)| entries.get(key).is_some_and(|cached| cached.number == *number));
+        }
         self.last += 1;
         self.bytes += bytes;
         self.order.push_back((self.last, key.clone()));
         self.entries.insert(key, Cached { number: self.last, until: now + life, answer: answer.clone(), bytes });
         self.charge.resize(usize::try_from(self.bytes).unwrap_or(usize::MAX));
         true
+    }
+
+    /// The header fields of a request that ask whether the response has changed.
+    pub(crate) fn validators(&self, key: &CacheKey) -> Vec<(Box<str>, Box<str>)> {
+        let Some(Cached { answer: BrowserAnswer::Response { headers, .. }, .. }) = self.entries.get(key) else {
+            return Vec::new();
+        };
+        let pairs = [("etag", "If-None-Match"), ("last-modified", "If-Modified-Since")];
+        let found = pairs.into_iter().filter_map(|(validator, condition)| {
+            let field = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(validator));
+            field.map(|(_, value)| (condition.into(), value.clone()))
+        });
+        found.collect()
+    }
+
+    /// The response that the server has confirmed with this answer. It is fresh again.
+    pub(crate) fn confirmed(
+        &mut self,
+        key: &CacheKey,
+        kind: RequestKind,
+        answer: &BrowserAnswer,
+        now: Time,
+    ) -> Option<BrowserAnswer> {
+        let BrowserAnswer::Response { status: 304, headers: newer, .. } = answer else { return None };
+        let cached = self.entries.get_mut(key)?;
+        let BrowserAnswer::Response { status, headers, .. } = &cached.answer else { return None };
+        // What says how long it is fresh is that of the newer response, if it says so.
+        let says = |name: &str| newer.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        let older = headers.iter().filter(|(name, _)| !says(name) && !name.eq_ignore_ascii_case("age"));
+        let joined: Vec<_> = newer.iter().chain(older).cloned().collect();
+        cached.until = now + life(*status, &joined, kind).unwrap_or_default();
+        Some(cached.answer.clone())
     }
 
     fn remove(&mut self, key: &CacheKey) {
@@ -131,15 +177,11 @@ fn life(status: u16, headers: &[(Box<str>, Box<str>)], kind: RequestKind) -> Opt
         let left = Duration::from_secs(seconds.saturating_sub(age)).min(MAX_LIFE);
         return (!left.is_zero()).then_some(left);
     }
-    // A date is not compared with a clock of ours. Past ones are usually written to forbid caching.
-    let expires = all("expires").next();
-    if expires.is_some() && expires != all("date").next() && expires.is_some_and(|value| value.contains("GMT")) {
-        return (!expires
-            .is_some_and(|value| value.contains(" 1970 ") || value.contains(" 198") || value.contains(" 199")))
-        .then_some(DEFAULT_LIFE);
-    }
-    if expires.is_some() {
-        return None;
+    if let Some(expires) = all("expires").next() {
+        // Without a date of the server, it is not known how long that is.
+        let (until, from) = (http_date(expires)?, all("date").next().and_then(http_date)?);
+        let left = Duration::from_secs(u64::try_from(until - from).unwrap_or(0)).min(MAX_LIFE);
+        return (!left.is_zero()).then_some(left);
     }
     let is_resource = matches!(kind, RequestKind::Script | RequestKind::Style | RequestKind::Font | RequestKind::Image);
     (is_resource || all("last-modified").next().is_some()).then_some(DEFAULT_LIFE)
@@ -158,10 +200,11 @@ mod tests {
         BrowserRequest {
             id: 1,
             url: Url::parse(url).expect("a URL"),
-            method: "GET".into(),
+            method: Method::Get,
             headers: Vec::new(),
             body: Vec::new(),
             kind,
+            access: PartAccess::SameOrigin,
             cookies: Vec::new(),
         }
     }
@@ -184,6 +227,46 @@ mod tests {
         assert_eq!(seconds(&[("vary", "Accept-Encoding")], script), Some(600));
         assert_eq!(seconds(&[("vary", "Cookie")], script), None);
         assert_eq!(seconds(&[("set-cookie", "a=1")], script), None);
+        let date = ("date", "Thu, 19 Nov 2026 12:00:00 GMT");
+        assert_eq!(seconds(&[("expires", "Thu, 19 Nov 2026 12:01:00 GMT"), date], xhr), Some(60));
+        for past in ["Sat, 01 Jan 2000 00:00:00 GMT", "Thu, 19 Nov 2026 12:00:00 GMT", "0", "-1"] {
+            assert_eq!(seconds(&[("expires", past), date], script), None, "{past}");
+        }
+    }
+
+    #[test]
+    fn a_stale_response_is_used_again_if_the_server_confirms_it() {
+        let mut cache = ResponseCache::new(&Budget::new(16 << 20));
+        let page = Url::parse("http://h.example/").expect("a URL");
+        let kind = RequestKind::Script;
+        let key = ResponseCache::key(&page, &request("http://h.example/a.js", kind)).expect("it may be shared");
+        assert_eq!(cache.validators(&key), []);
+        let first = answer(&[("ETag", "\"1\""), ("Cache-Control", "max-age=60")]);
+        assert!(cache.put(key.clone(), kind, &first, Time::ZERO));
+        let later = Time::ZERO + Duration::from_secs(60);
+        assert_eq!(cache.get(&key, later), None);
+        assert_eq!(cache.validators(&key), [("If-None-Match".into(), "\"1\"".into())]);
+        let not_modified = BrowserAnswer::Response {
+            status: 304,
+            headers: vec![("Cache-Control".into(), "max-age=10".into())],
+            body: Vec::new(),
+        };
+        assert_eq!(cache.confirmed(&key, kind, &not_modified, later), Some(first.clone()));
+        assert_eq!(cache.get(&key, later + Duration::from_secs(9)), Some(&first));
+        assert_eq!(cache.get(&key, later + Duration::from_secs(10)), None);
+        assert_eq!(cache.confirmed(&key, kind, &first, later), None, "it is another response");
+    }
+
+    #[test]
+    fn a_response_that_is_replaced_again_and_again_takes_one_place() {
+        let mut cache = ResponseCache::new(&Budget::new(16 << 20));
+        let page = Url::parse("http://h.example/").expect("a URL");
+        let key = ResponseCache::key(&page, &request("http://h.example/a.js", RequestKind::Script));
+        let key = key.expect("it may be shared");
+        for _ in 0..10_000 {
+            assert!(cache.put(key.clone(), RequestKind::Script, &answer(&[]), Time::ZERO));
+        }
+        assert!(cache.order.len() < 200, "{} places", cache.order.len());
     }
 
     #[test]

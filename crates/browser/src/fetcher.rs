@@ -51,6 +51,7 @@ impl Fetcher for BrowserFetcher {
     fn start(&mut self, crawl: &FetcherContext) -> io::Result<()> {
         let Some(render) = &crawl.rules.render else { return Ok(()) };
         self.is_auto = render.is_auto;
+        lock(&self.shared.notices).extend(self.program.missing());
         let (sender, inbox) = channel();
         let (program, crawl, shared) = (self.program.clone(), crawl.clone(), Arc::clone(&self.shared));
         let to_itself = sender.clone();

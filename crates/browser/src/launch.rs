@@ -97,9 +97,17 @@ impl BrowserProgram {
         &self.path
     }
 
-    /// Whether the browser is started in a network namespace without interfaces.
-    pub fn has_no_interfaces(&self) -> bool {
-        self.launchers.iter().any(|word| word == "--net")
+    /// What this system does not allow of what the browser should be started with, as a message.
+    pub(crate) fn missing(&self) -> Option<String> {
+        let has = |word: &str| self.launchers.iter().any(|launcher| launcher == word);
+        let barriers = [("--net", "a network namespace (unshare)"), ("prlimit", "a limit on its memory (prlimit)")];
+        let missing: Vec<&str> = barriers.iter().filter(|(word, _)| !has(word)).map(|(_, what)| *what).collect();
+        (!missing.is_empty()).then(|| {
+            format!(
+                "the browser runs without {}: this system does not allow it or lacks the program",
+                missing.join(" and ")
+            )
+        })
     }
 
     /// Starts the browser, in a process group of its own. `profile` is a folder for its files.
@@ -212,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_browser_is_named_with_advice() {
+    fn a_missing_browser_and_missing_barriers_are_named() {
         let rules = RenderRules {
             is_auto: false,
             browser: Some("/nonexistent/browser".into()),
@@ -221,6 +229,10 @@ mod tests {
             tabs: None,
             limits: argiope_core::render::RenderLimits::default(),
         };
+        let bare = BrowserProgram { path: "/b".into(), launchers: Vec::new(), has_no_sandbox: true };
+        assert!(bare.missing().is_some_and(|text| text.contains("unshare") && text.contains("prlimit")));
+        let launchers = ["prlimit", "--data=1", "unshare", "--net"].map(OsString::from).to_vec();
+        assert_eq!(BrowserProgram { launchers, ..bare }.missing(), None);
         let error = BrowserProgram::find(&rules).expect_err("it does not exist").to_string();
         assert!(error.contains("/nonexistent/browser is not a program"), "{error}");
         assert!(error.contains("--browser"), "{error}");

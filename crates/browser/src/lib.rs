@@ -16,6 +16,7 @@ mod fetcher;
 mod launch;
 mod lock;
 mod shared;
+mod suspects;
 mod worker;
 
 pub use fetcher::BrowserFetcher;

@@ -1,11 +1,11 @@
 //! What the fetcher and the thread of the browser both know.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argiope_core::crawl::visit::Visit;
 use argiope_core::page::url_shape;
-use argiope_core::render::Evidence;
+use argiope_core::render::{Evidence, TemplateId};
 
 /// What the fetcher and its worker both know.
 #[derive(Debug, Default)]
@@ -17,10 +17,15 @@ pub(crate) struct SharedState {
     pub(crate) notices: Mutex<Vec<String>>,
 }
 
-/// The number of the template that the address of a page belongs to.
-pub(crate) fn template(visit: &Visit) -> u64 {
+/// The template that the address of a page belongs to.
+pub(crate) fn template(visit: &Visit) -> TemplateId {
+    let url = &visit.link.url;
+    TemplateId { host: hash(url.host()), template: hash(url_shape::pattern(url.as_ref())) }
+}
+
+fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    url_shape::pattern(visit.link.url.as_ref()).hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 

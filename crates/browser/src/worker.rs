@@ -4,11 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read as _, Write as _};
 use std::process::Child;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use argiope_core::base::custom_request::{CustomRequest, Method};
+use argiope_core::base::budget::BudgetCharge;
+use argiope_core::base::custom_request::CustomRequest;
 use argiope_core::base::job::{PageCookies, PagePart};
 use argiope_core::crawl::fetcher::{FetcherContext, PartRequest};
 use argiope_core::crawl::visit::Visit;
@@ -23,6 +25,7 @@ use crate::cache::{CacheKey, ResponseCache};
 use crate::launch::BrowserProgram;
 use crate::lock::BrowserLock;
 use crate::shared::{SharedState, lock, template};
+use crate::suspects::Suspects;
 
 /// What the worker gets to do.
 pub(crate) enum ToWorker {
@@ -39,14 +42,13 @@ pub(crate) enum ToWorker {
 
 /// A browser is replaced after this many pages.
 const PAGES_PER_BROWSER: u32 = 500;
-/// How often a browser may fail in a row before pages stay static.
-const MAX_FAILURES: u32 = 5;
-/// How often a page is rendered again after the browser ended.
+/// How often a page is rendered after it or the browser ended, with the first time.
 const MAX_TRIES: u8 = 2;
 /// How long a browser may take to start.
 const START_TIME: Duration = Duration::from_secs(20);
 const READ_BUFFER: usize = 64 << 10;
-/// The field of a response that says when the page was made. A page begins at the midnight before.
+/// How many buffers from the browser may wait. Then the browser waits too.
+const MAX_UNREAD: usize = 32;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// A page that waits for a tab, or is being rendered.
@@ -55,6 +57,9 @@ struct Work {
     reason: RenderReason,
     tries: u8,
     cached: u32,
+    /// Whether it was open when a browser ended with several pages. It is then rendered alone, so that a page which ends
+    /// browsers is known.
+    is_suspect: bool,
 }
 
 /// A running browser process.
@@ -63,8 +68,12 @@ struct BrowserProcess {
     child: Child,
     /// To the thread that writes to the browser.
     writer: Sender<Vec<u8>>,
+    /// Lets the reading thread read once more.
+    permits: Sender<()>,
+    /// The bytes that wait for the writing thread.
+    unwritten: Arc<AtomicUsize>,
     pages: u32,
-    _lock: BrowserLock,
+    lock: BrowserLock,
 }
 
 impl Drop for BrowserProcess {
@@ -84,15 +93,17 @@ struct Worker {
     devtools: DevTools,
     process: Option<BrowserProcess>,
     last_number: u64,
-    failures: u32,
+    suspects: Suspects,
     max_tabs: usize,
     waiting: VecDeque<Work>,
     tabs: HashMap<TabId, Work>,
     cache: ResponseCache,
+    /// For what is held for the browser.
+    charge: BudgetCharge,
     /// Requests on their way whose response may be shared, and the pages that also wait for it.
     shared_requests: HashMap<CacheKey, Vec<(TabId, BrowserRequest)>>,
-    /// The requests on their way.
-    sent: HashMap<(TabId, u64), Option<(CacheKey, RequestKind)>>,
+    /// The requests on their way whose responses may be kept.
+    sent: HashMap<(TabId, u64), (CacheKey, RequestKind)>,
     clock: Instant,
 }
 
@@ -114,16 +125,18 @@ pub(crate) fn run(
         devtools: DevTools::new(render.limits.clone()),
         process: None,
         last_number: 0,
-        failures: 0,
+        suspects: Suspects::default(),
         max_tabs: render.tabs.unwrap_or(cores).max(1),
         waiting: VecDeque::new(),
         tabs: HashMap::new(),
         cache: ResponseCache::new(&crawl.rules.budget),
+        charge: crawl.rules.budget.hold(),
         shared_requests: HashMap::new(),
         sent: HashMap::new(),
         clock: Instant::now(),
         crawl,
     };
+    // The client that was made with the worker belongs to the first browser.
     let started = worker.start_browser().and_then(|()| worker.await_greeting(inbox));
     let is_started = started.is_ok();
     let _ = ready.send(started);
@@ -139,21 +152,31 @@ impl Worker {
     fn start_browser(&mut self) -> io::Result<()> {
         self.last_number += 1;
         let number = self.last_number;
-        let browser_lock = BrowserLock::prepare(number)?;
+        let browser_lock = BrowserLock::prepare()?;
         let mut child = self.program.start(browser_lock.profile(), &self.crawl.rules.user_agent)?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (writer, to_write) = channel::<Vec<u8>>();
-        let process = BrowserProcess { number, child, writer, pages: 0, _lock: browser_lock };
-        process._lock.write(process.child.id())?;
+        let (permits, permitted) = channel();
+        let unwritten = Arc::new(AtomicUsize::new(0));
+        let written = Arc::clone(&unwritten);
+        let process = BrowserProcess { number, child, writer, permits, unwritten, pages: 0, lock: browser_lock };
+        process.lock.write(process.child.id())?;
         let (Some(mut stdin), Some(mut stdout)) = (stdin, stdout) else {
             return Err(io::Error::other("the browser has no pipes"));
         };
-        let write = move || while to_write.recv().is_ok_and(|bytes| stdin.write_all(&bytes).is_ok()) {};
+        let write = move || {
+            while let Ok(bytes) = to_write.recv() {
+                if stdin.write_all(&bytes).is_err() {
+                    return;
+                }
+                written.fetch_sub(bytes.len(), Ordering::Relaxed);
+            }
+        };
         thread::Builder::new().name("browser-write".into()).spawn(write)?;
         let to_worker = self.to_itself.clone();
         let read = move || {
             let mut buffer = vec![0; READ_BUFFER];
-            loop {
+            while permitted.recv().is_ok() {
                 let count = stdout.read(&mut buffer).unwrap_or(0);
                 let bytes = buffer.get(..count).unwrap_or_default().to_vec();
                 if to_worker.send(ToWorker::Bytes(number, bytes)).is_err() || count == 0 {
@@ -162,8 +185,12 @@ impl Worker {
             }
         };
         thread::Builder::new().name("browser-read".into()).spawn(read)?;
-        let render = self.crawl.rules.render.as_ref();
-        self.devtools = DevTools::new(render.map(|render| render.limits.clone()).unwrap_or_default());
+        for _ in 0..MAX_UNREAD {
+            let _ = process.permits.send(());
+        }
+        if number > 1 {
+            self.devtools.restart();
+        }
         self.process = Some(process);
         self.flush();
         Ok(())
@@ -186,7 +213,7 @@ impl Worker {
                 Ok(ToWorker::Bytes(_, bytes)) if bytes.is_empty() => return Err(ended),
                 Ok(ToWorker::Bytes(_, bytes)) => {
                     let now = self.now();
-                    self.devtools.feed(&bytes, now);
+                    self.feed(&bytes, now);
                     if self.devtools.is_broken() {
                         return Err(garbage);
                     }
@@ -208,21 +235,34 @@ impl Worker {
         };
         let now = self.now();
         match message {
-            Ok(ToWorker::Page(visit, reason)) => self.waiting.push_back(Work { visit, reason, tries: 0, cached: 0 }),
+            Ok(ToWorker::Page(visit, reason)) => {
+                self.waiting.push_back(Work { visit, reason, tries: 0, cached: 0, is_suspect: false });
+            }
             Ok(ToWorker::Part { tab, request, answer }) => self.answered(TabId(tab), request, answer, now),
             Ok(ToWorker::Bytes(number, bytes)) => {
                 let is_current = self.process.as_ref().is_some_and(|process| process.number == number);
                 if is_current && bytes.is_empty() {
-                    self.devtools.closed(now);
+                    self.end_browser(now);
                 } else if is_current {
-                    self.devtools.feed(&bytes, now);
+                    self.feed(&bytes, now);
                 }
             }
             Ok(ToWorker::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
-            Err(RecvTimeoutError::Timeout) => self.devtools.expire(now),
+            Err(RecvTimeoutError::Timeout) => {}
         }
+        // Also while messages arrive: a page that sends them without end has a deadline too.
+        self.devtools.expire(now);
         self.pump();
         true
+    }
+
+    /// Passes bytes of the browser on, and lets it send more.
+    fn feed(&mut self, bytes: &[u8], now: Time) {
+        self.devtools.feed(bytes, now);
+        if let Some(process) = &self.process {
+            // If the reading thread has ended, its last message says so.
+            let _ = process.permits.send(());
+        }
     }
 
     /// Handles events, ends a broken browser, and begins pages, until nothing is left to do.
@@ -235,29 +275,55 @@ impl Worker {
                 }
             }
             if self.devtools.is_broken() && self.process.is_some() {
-                self.failures += 1;
-                self.process = None;
                 let now = self.now();
-                self.devtools.closed(now);
+                self.end_browser(now);
                 continue;
             }
             let is_worn = self.process.as_ref().is_some_and(|process| process.pages >= PAGES_PER_BROWSER);
             if is_worn && self.tabs.is_empty() {
                 self.process = None;
             }
-            if self.waiting.is_empty() || self.tabs.len() >= self.max_tabs || (is_worn && !self.tabs.is_empty()) {
-                break;
-            }
-            if !self.open_next() {
+            if !self.has_room(is_worn) || !self.open_next() {
                 break;
             }
         }
         self.flush();
+        let unwritten = self.process.as_ref().map_or(0, |process| process.unwritten.load(Ordering::Relaxed));
+        self.charge.resize(self.devtools.bytes() + unwritten);
         self.crawl.visits.send();
+    }
+
+    /// Whether the next page may be opened now.
+    fn has_room(&self, is_worn: bool) -> bool {
+        let Some(next) = self.waiting.front() else { return false };
+        let must_be_alone = is_worn || next.is_suspect || self.tabs.values().any(|work| work.is_suspect);
+        self.tabs.len() < if must_be_alone { 1 } else { self.max_tabs }
+    }
+
+    /// Ends the browser, if it still runs. Its pages are rendered again.
+    fn end_browser(&mut self, now: Time) {
+        self.process = None;
+        let is_one = self.tabs.len() == 1;
+        for work in self.tabs.values_mut() {
+            work.tries += u8::from(is_one);
+            work.is_suspect = true;
+            if work.tries >= MAX_TRIES {
+                let notice = self.suspects.ended_browser(&work.visit.link.url);
+                lock(&self.shared.notices).extend(notice);
+            }
+        }
+        // Pages that have ended wait for nothing. Their own requests are answered later, which is good for the cache.
+        self.shared_requests.values_mut().for_each(Vec::clear);
+        self.devtools.closed(now);
     }
 
     /// Begins the next page. Returns false if there is none, or no browser.
     fn open_next(&mut self) -> bool {
+        if self.waiting.front().is_some_and(|work| self.suspects.is_given_up(&work.visit.link.url)) {
+            let work = self.waiting.pop_front();
+            work.into_iter().for_each(|work| self.crawl.visits.push(work.visit));
+            return true;
+        }
         if self.process.is_none() && !self.restart() {
             return false;
         }
@@ -272,15 +338,14 @@ impl Worker {
         true
     }
 
-    /// Starts another browser. If that fails again and again, all pages stay static from then on.
+    /// Starts another browser. If that is not possible, all pages stay static from then on.
     fn restart(&mut self) -> bool {
-        let failure = if self.failures < MAX_FAILURES {
-            match self.start_browser() {
+        let failure = match self.suspects.all_fail() {
+            false => match self.start_browser() {
                 Ok(()) => return true,
                 Err(error) => error.to_string(),
-            }
-        } else {
-            "it ended again and again".to_owned()
+            },
+            true => "it ended again and again".to_owned(),
         };
         lock(&self.shared.notices).push(format!("pages are not rendered any more: the browser failed: {failure}"));
         *lock(&self.shared.gave_up) = Some(failure);
@@ -294,13 +359,14 @@ impl Worker {
     fn flush(&mut self) {
         let bytes = self.devtools.take();
         if let Some(process) = self.process.as_ref().filter(|_| !bytes.is_empty()) {
+            process.unwritten.fetch_add(bytes.len(), Ordering::Relaxed);
             // If the browser has ended, the reader says so.
             let _ = process.writer.send(bytes);
         }
     }
 
     /// A page makes a request: answers it from the cache, or passes it on.
-    fn request(&mut self, tab: TabId, request: BrowserRequest) {
+    fn request(&mut self, tab: TabId, mut request: BrowserRequest) {
         let now = self.now();
         let Some(work) = self.tabs.get_mut(&tab) else { return };
         let key = ResponseCache::key(&work.visit.link.url, &request);
@@ -315,19 +381,15 @@ impl Worker {
                 return;
             }
             self.shared_requests.insert(key.clone(), Vec::new());
+            request.headers.extend(self.cache.validators(key));
         }
-        self.sent.insert((tab, request.id), key.map(|key| (key, request.kind)));
-        self.send_part(tab, request);
+        self.send_part(tab, request, key);
     }
 
-    /// Passes a request to the keeper.
-    fn send_part(&mut self, tab: TabId, request: BrowserRequest) {
+    /// Passes a request to the keeper, if its page still exists.
+    fn send_part(&mut self, tab: TabId, request: BrowserRequest, key: Option<CacheKey>) {
         let Some(work) = self.tabs.get(&tab) else { return };
-        let BrowserRequest { id, url, method, headers, body, kind, cookies } = request;
-        let Some(method) = parse_method(&method) else {
-            let now = self.now();
-            return self.devtools.answer(tab, id, BrowserAnswer::Refused, now);
-        };
+        let BrowserRequest { id, url, method, headers, body, kind, access, cookies } = request;
         let page = &work.visit.link;
         let custom = CustomRequest { method, headers, body: body.into(), ..CustomRequest::default() };
         let link = Link {
@@ -339,15 +401,24 @@ impl Worker {
             kind: LinkKind::Other,
             request: Some(Arc::new(custom)),
         };
-        let part = PagePart { tab: tab.0, request: id, kind: kind.as_str(), cookies: PageCookies(cookies) };
+        if let Some(key) = key {
+            self.sent.insert((tab, id), (key, kind));
+        }
+        let part = PagePart { tab: tab.0, request: id, kind: kind.as_str(), access, cookies: PageCookies(cookies) };
         self.crawl.parts.send(PartRequest { link, part });
     }
 
-    /// The keeper has a response, or has refused the request.
-    fn answered(&mut self, tab: TabId, request: u64, answer: BrowserAnswer, now: Time) {
-        if let Some(Some((key, kind))) = self.sent.remove(&(tab, request)) {
+    /// The keeper has a response, or has refused the request. The page may have ended in the meantime.
+    fn answered(&mut self, tab: TabId, request: u64, mut answer: BrowserAnswer, now: Time) {
+        if let Some((key, kind)) = self.sent.remove(&(tab, request)) {
             let others = self.shared_requests.remove(&key).unwrap_or_default();
-            let is_kept = self.cache.put(key, kind, &answer, now);
+            let is_kept = match self.cache.confirmed(&key, kind, &answer, now) {
+                Some(kept) => {
+                    answer = kept;
+                    true
+                }
+                None => self.cache.put(key, kind, &answer, now),
+            };
             for (other, waiting) in others {
                 if is_kept {
                     if let Some(work) = self.tabs.get_mut(&other) {
@@ -355,8 +426,7 @@ impl Worker {
                     }
                     self.devtools.answer(other, waiting.id, answer.clone(), now);
                 } else {
-                    self.sent.insert((other, waiting.id), None);
-                    self.send_part(other, waiting);
+                    self.send_part(other, waiting, None);
                 }
             }
         }
@@ -366,13 +436,16 @@ impl Worker {
     /// A page is complete: returns its visit, or renders it again.
     fn done(&mut self, tab: TabId, rendered: RenderedPage) {
         let Some(mut work) = self.tabs.remove(&tab) else { return };
-        work.tries += 1;
-        if rendered.end == RenderEnd::Crash && work.tries < MAX_TRIES {
-            self.waiting.push_front(work);
-            return;
+        if rendered.end == RenderEnd::Crash {
+            // The end of the browser was counted there.
+            work.tries += u8::from(self.process.is_some());
+            if work.tries < MAX_TRIES {
+                self.waiting.push_front(work);
+                return;
+            }
         }
         if rendered.document.is_some() {
-            self.failures = 0;
+            self.suspects.has_document();
         }
         let Work { mut visit, reason, cached, .. } = work;
         let template = template(&visit);
@@ -383,11 +456,6 @@ impl Worker {
         }
         self.crawl.visits.push(visit);
     }
-}
-
-fn parse_method(name: &str) -> Option<Method> {
-    let all = [Method::Get, Method::Post, Method::Put, Method::Patch, Method::Delete, Method::Head];
-    all.into_iter().find(|method| method.as_str() == name)
 }
 
 /// What the browser gets of a page. What scripts see as time and chance depends on the response only.
@@ -401,5 +469,5 @@ fn input(visit: &Visit) -> PageInput {
     let wall_seconds = seconds.unwrap_or(SECONDS_PER_DAY * 20_000);
     let seed = visit.link.url.fingerprint(0) as u32;
     let wall_seconds = wall_seconds - wall_seconds.rem_euclid(SECONDS_PER_DAY);
-    PageInput { url: visit.link.url.clone(), headers, body, cookies: Vec::new(), wall_seconds, seed }
+    PageInput { url: visit.link.url.clone(), headers, body, wall_seconds, seed }
 }

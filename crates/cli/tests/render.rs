@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use argiope_practice::app::{SPIDERS, app, hostile_paths};
-use argiope_practice::{PracticeWeb, RunningWeb};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, SeenRequest, Site};
 use serde_json::Value;
 
 fn argiope(folder: &Path, arguments: &[&str]) -> Output {
@@ -105,6 +105,13 @@ fn hostile_scripts_cost_their_own_page_only() {
         assert!(pages[path]["render"]["end"].is_string(), "{path}");
     }
     assert_eq!(pages["/hostile/loop"]["render"]["end"], "timeout");
+    // A page whose process ends costs itself only, and the browser continues.
+    for (path, page) in pages.iter().filter(|(path, _)| !["/hostile/path", "/hostile/memory"].contains(&path.as_str()))
+    {
+        assert_ne!(page["render"]["end"], "crash", "{path}");
+    }
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!message.contains("not rendered any more"), "{message}");
     assert_eq!(pages["/hostile/requests"]["render"]["end"], "requests");
     let links = |path: &str| pages[path]["link_list"].to_string();
     assert!(links("/hostile/away").contains("/away-by-script"), "{}", links("/hostile/away"));
@@ -114,6 +121,87 @@ fn hostile_scripts_cost_their_own_page_only() {
     for closed in ["/events", "/worker.js", "/beacon", "/window/1", "/away-by-script"] {
         assert!(!seen.contains(closed), "{closed} was requested");
     }
+}
+
+/// A page whose script asks `other` in all ways, and the path `/own` of its own site.
+fn asking_page(other: &str) -> String {
+    format!(
+        "<!doctype html><title>asks</title><script>(async () => {{\n\
+         const ask = (url, options) => fetch(url, options).catch(() => 0);\n\
+         for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) await ask('{other}/' + method, {{ method }});\n\
+         await ask('{other}/json', {{ method: 'POST', headers: {{ 'Content-Type': 'application/json' }}, body: '{{}}' }});\n\
+         await ask('{other}/read', {{ mode: 'no-cors', credentials: 'include' }});\n\
+         await ask('{other}/read-with-field', {{ headers: {{ 'X-Field': '1' }} }});\n\
+         await ask('/own', {{ method: 'POST', body: 'x' }});\n\
+         document.title = 'asked'; }})();</script>"
+    )
+}
+
+#[test]
+#[ignore = "needs headless-shell"]
+fn a_page_cannot_act_with_the_logins_that_the_crawl_has_for_another_site() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wiki = Site::http("127.0.0.2:0").expect("a socket");
+    let wiki_url = wiki.url("/").trim_end_matches('/').to_owned();
+    let wiki = wiki
+        .page("/", Response::html("<title>wiki</title>").header("Set-Cookie", "session=wiki"))
+        .page("/own.js", Response::text("").content_type("text/javascript"))
+        .robots("User-agent: *\nDisallow:\n")
+        .fallback(Response::text("answer").header("Set-Cookie", "session=taken"));
+    let evil = Site::http("127.0.0.3:0").expect("a socket");
+    let evil_root = evil.url("/");
+    // A frame of the attacker in a page of the wiki must not act in the name of the wiki either.
+    let wiki = wiki.page(
+        "/framed",
+        Response::html(format!(
+            "<title>framed</title><iframe src=\"{evil_root}frame\"></iframe><script src=/own.js></script>"
+        )),
+    );
+    let frame = format!(
+        "<script>fetch('{wiki_url}/from-frame', {{ mode: 'no-cors', credentials: 'include' }});\n\
+         fetch('{wiki_url}/post-from-frame', {{ method: 'POST', mode: 'no-cors' }});\n\
+         document.body.append(document.createElement('iframe'));\n\
+         frames[0].fetch('{wiki_url}/from-inner-frame', {{ mode: 'no-cors' }});</script>"
+    );
+    let evil = evil
+        .page("/", Response::html(asking_page(&wiki_url)))
+        .page("/frame", Response::html(format!("<body>{frame}")))
+        .fallback(Response::text("own"));
+    let web = PracticeWeb::new().site(wiki).site(evil).keep_headers().start().expect("a server");
+    let framed = format!("{wiki_url}/framed");
+    let roots = [&format!("{wiki_url}/"), &evil_root, &framed];
+    let secret = ["--header", "X-Token: secret", "--depth", "0", "--render", "always", "--per-host", "1"];
+    let arguments: Vec<&str> = roots.iter().map(|root| root.as_str()).chain(secret).collect();
+    let ask = |name: &str, more: &[&str]| {
+        let begun = web.log().len();
+        let (pages, output) = crawl(folder.path(), &[&arguments[..], &["-d", name], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(pages.values().any(|page| page["title"] == "asked"));
+        web.log()[begun..].to_vec()
+    };
+    let has =
+        |request: &SeenRequest, name: &str| request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    // A private address that the user named is not one that every page may use.
+    let log = ask("refused.crawl", &[]);
+    let of_wiki: BTreeSet<&str> =
+        log.iter().filter(|request| request.site == 0).map(|request| request.path.as_str()).collect();
+    assert_eq!(of_wiki, BTreeSet::from(["/", "/framed", "/own.js", "/robots.txt"]));
+    // With a wider permission, other sites can be read, and nothing more.
+    let log = ask("private.crawl", &["--allow-private"]);
+    for request in log.iter().filter(|request| request.site == 0 && request.path != "/robots.txt") {
+        let is_own = ["/", "/framed", "/own.js"].contains(&&*request.path);
+        assert_eq!(request.method, "GET", "{}", request.path);
+        assert_eq!(has(request, "X-Token"), is_own, "{}", request.path);
+        assert!(is_own || !has(request, "Cookie"), "{}", request.path);
+        let session = request.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+        assert!(session.is_none_or(|(_, value)| value == "session=wiki"), "{session:?}");
+    }
+    let asked = |path: &str| log.iter().any(|request| request.path == path);
+    for path in ["/read", "/read-with-field", "/from-frame", "/from-inner-frame"] {
+        assert!(asked(path), "{path}");
+    }
+    let own = log.iter().find(|request| request.path == "/own").expect("it was sent");
+    assert_eq!((own.method.as_str(), own.body.as_str()), ("POST", "x"));
 }
 
 #[test]
@@ -134,24 +222,103 @@ fn no_process_of_the_browser_survives_a_killed_crawl() {
     };
     let mut first = crawl("1m").spawn().expect("the command was built");
     wait_until("the page is requested", || web.log().iter().any(|request| request.path == "/hostile/loop"));
-    wait_until("the browser runs", || processes_naming(&profiles) > 0);
+    wait_until("the browser runs", || !processes_naming(&profiles).is_empty());
     first.kill().expect("it runs");
     first.wait().expect("it has ended");
-    wait_until("all processes have ended", || processes_naming(&profiles) == 0);
+    wait_until("all processes have ended", || processes_naming(&profiles).is_empty());
     // The next start removes what is left on the disk.
     let mut second = crawl("1s").spawn().expect("the command was built");
     assert!(second.wait().expect("it ends").success());
-    assert_eq!(processes_naming(&profiles), 0);
+    assert_eq!(processes_naming(&profiles).len(), 0);
     let own_folder = std::fs::read_dir(&profiles).expect("a folder").flatten().next().expect("the browsers' folder");
     assert_eq!(std::fs::read_dir(own_folder.path()).expect("a folder").count(), 0);
 }
 
-/// The number of processes whose command line contains this path.
+/// Renders a page that computes without end and two others, one after the other. While the first one computes, sends a
+/// signal to a process of the browser whose command line contains `word`. Returns the records and the messages.
 #[cfg(target_os = "linux")]
-fn processes_naming(path: &Path) -> usize {
+fn crawl_with_signal(signal: &str, word: &str) -> (BTreeMap<String, Value>, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (web, root) = start();
+    let profiles = folder.path().join("profiles");
+    std::fs::create_dir(&profiles).expect("a folder");
+    let urls = ["hostile/loop", "spider/1", "spider/2"].map(|path| format!("{root}{path}"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_argiope"));
+    command.current_dir(folder.path()).env("TMPDIR", &profiles).arg("crawl").args(&urls);
+    command.args(["--jsonl", "-", "-q", "-d", "a.crawl", "--depth", "0", "--per-host", "1", "--render", "always"]);
+    command.args(["--render-tabs", "1", "--render-timeout", "5s"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command was built");
+    wait_until("the page is requested", || web.log().iter().any(|request| request.path == "/hostile/loop"));
+    let found = || descendants(child.id()).into_iter().find(|(_, line)| line.contains(word));
+    wait_until("the process runs", || found().is_some());
+    let (number, _) = found().expect("it runs");
+    let number = number.to_string();
+    assert!(Command::new("kill").args([signal, &number]).status().expect("it exists").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    assert_eq!(processes_naming(&profiles).len(), 0, "nothing is left running");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let pages = records.filter(|record| record["type"] == "page").map(|record| {
+        (record["url"].as_str().expect("a URL").rsplit_once("//").map_or("", |(_, rest)| rest).to_owned(), record)
+    });
+    let by_path = pages.map(|(url, record)| (url.split_once('/').map_or("", |(_, path)| path).to_owned(), record));
+    (by_path.collect(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "needs headless-shell"]
+fn a_browser_or_renderer_that_is_killed_or_hangs_costs_no_other_page_its_document() {
+    for (signal, word, expected) in [
+        ("-KILL", "--type=renderer", &["crash", "timeout"][..]),
+        ("-STOP", "--type=renderer", &["timeout"]),
+        // The page is rendered a second time.
+        ("-KILL", "--remote-debugging-pipe", &["timeout"]),
+    ] {
+        let (pages, messages) = crawl_with_signal(signal, word);
+        let what = format!("{signal} {word}: {messages}");
+        assert!(!messages.contains("not rendered any more"), "{what}");
+        let end = |path: &str| pages[path]["render"]["end"].as_str().unwrap_or_default().to_owned();
+        assert!(expected.contains(&&*end("hostile/loop")), "{what} {}", pages["hostile/loop"]);
+        for number in 1..=2 {
+            let path = format!("spider/{number}");
+            assert_eq!(
+                (&*end(&path), &pages[&path]["title"]),
+                ("idle", &format!("Spider No. {number}").into()),
+                "{what}"
+            );
+        }
+    }
+}
+
+/// The processes that this process has started, and those that they have started: numbers and command lines.
+#[cfg(target_os = "linux")]
+fn descendants(ancestor: u32) -> Vec<(u32, String)> {
+    let folders = std::fs::read_dir("/proc").expect("a folder").flatten();
+    let numbers = folders.filter_map(|entry| entry.file_name().into_string().ok()?.parse::<u32>().ok());
+    let read = |number: u32, file: &str| std::fs::read(format!("/proc/{number}/{file}")).unwrap_or_default();
+    let parent = |number: u32| {
+        let stat = String::from_utf8_lossy(&read(number, "stat")).into_owned();
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok())
+    };
+    let is_descendant = |number: &u32| {
+        std::iter::successors(Some(*number), |number| parent(*number)).skip(1).any(|number| number == ancestor)
+    };
+    let found = numbers.filter(is_descendant);
+    found.map(|number| (number, String::from_utf8_lossy(&read(number, "cmdline")).into_owned())).collect()
+}
+
+/// The processes whose command line contains this path: numbers and command lines.
+#[cfg(target_os = "linux")]
+fn processes_naming(path: &Path) -> Vec<(String, String)> {
     let text = path.to_str().expect("UTF-8");
-    let commands = std::fs::read_dir("/proc").expect("a folder").flatten().map(|entry| entry.path().join("cmdline"));
-    commands.filter(|file| std::fs::read(file).is_ok_and(|line| String::from_utf8_lossy(&line).contains(text))).count()
+    let folders = std::fs::read_dir("/proc").expect("a folder").flatten();
+    let processes = folders.filter_map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        Some((entry.file_name().into_string().ok()?, String::from_utf8_lossy(&line).into_owned()))
+    });
+    processes.filter(|(_, line)| line.contains(text)).collect()
 }
 
 #[cfg(target_os = "linux")]

@@ -48,7 +48,7 @@ kind === 'spider' ? spider(id) : list();
 "#;
 
 /// Pages whose scripts are hostile: path and body.
-const HOSTILE: [(&str, &str); 8] = [
+const HOSTILE: [(&str, &str); 10] = [
     ("/hostile/loop", "<script>while (true);</script>"),
     ("/hostile/memory", "<script>const kept = []; while (true) kept.push(new Uint8Array(1 << 26).fill(7));</script>"),
     (
@@ -65,6 +65,13 @@ const HOSTILE: [(&str, &str); 8] = [
         "/hostile/requests",
         "<script>const next = (n) => fetch('/endless/' + n).finally(() => next(n + 1)); next(0);</script>",
     ),
+    // Ends the process of the page: memory is collected only after the call.
+    (
+        "/hostile/path",
+        "<div id=all></div><script>document.getElementById('all').innerHTML = '<p>'.repeat(4000);\n\
+         document.evaluate('count(//p[count(//p[count(//p) > 1]) > 1])', document, null, 1, null);</script>",
+    ),
+    ("/hostile/console", "<script>const text = 'x'.repeat(1e6); for (;;) console.log(text, text);</script>"),
     (
         "/hostile/doors",
         "<script>for (const address of ['http://127.0.0.1:1/', 'http://169.254.169.254/', 'file:///etc/passwd', \

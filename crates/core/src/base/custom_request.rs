@@ -46,6 +46,11 @@ impl Method {
         }
     }
 
+    /// The method of this name, as sent.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.as_str() == name)
+    }
+
     /// Whether sending it twice has the effect of sending it once (RFC 9110, 9.2.2).
     pub fn is_idempotent(self) -> bool {
         !matches!(self, Self::Post | Self::Patch)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::base::link::Link;
 use crate::base::time::{Time, WallClock};
-use crate::base::url::Origin;
+use crate::base::url::{Origin, Url};
 
 /// A lane's number within one frontier and on the workbench. A lane is a host name; lanes are numbered in order of
 /// arrival.
@@ -155,6 +155,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    /// What a request with this purpose may use of what the crawl has for its target.
+    pub fn access(&self) -> PartAccess {
+        if let Self::Part(part) = self { part.access } else { PartAccess::SameOrigin }
+    }
+
     /// Whether the link is one of the frontier, which settles it.
     pub fn is_in_frontier(&self) -> bool {
         matches!(self, Self::Page | Self::Sitemap)
@@ -175,8 +180,34 @@ pub struct PagePart {
     pub request: u64,
     /// What it is for, as in records: `script`, `style`, `xhr` and so on.
     pub kind: &'static str,
+    /// What the request may use of what the crawl has for this URL.
+    pub access: PartAccess,
     /// The cookies that the page has for this URL. They replace those of the crawl that have the same names.
     pub cookies: PageCookies,
+}
+
+/// What the request of a page may use of what the crawl has for its target. A page must not act with the logins that the
+/// crawl has for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PartAccess {
+    /// The origin of the page itself: everything.
+    SameOrigin,
+    /// Another origin of the same site (registrable domain): cookies.
+    SameSite,
+    /// Another site, or a request of a frame from another origin: nothing, and no private address.
+    Other,
+}
+
+impl PartAccess {
+    /// The access of a page to this URL.
+    pub fn between(page: &Url, target: &Url) -> Self {
+        let site = |url: &Url| url.registrable_domain().unwrap_or(url.host()).to_owned();
+        match target.has_origin(&page.origin()) {
+            true => Self::SameOrigin,
+            false if site(page) == site(target) => Self::SameSite,
+            false => Self::Other,
+        }
+    }
 }
 
 /// Names and values of cookies.

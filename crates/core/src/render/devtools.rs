@@ -1,15 +1,17 @@
 //! [`DevTools`]: the client of the debugging protocol of one browser, with the pages that it renders.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::page_life::{BrowserAnswer, BrowserRequest, PageInput, PageLife, RenderedPage};
-use super::pipe::MessageSplitter;
+use super::page_life::{PageInput, PageLife, RenderedPage};
+use super::pipe::{Message, MessageSplitter};
 use super::protocol::{
-    self, Attached, Cookies, CreatedContext, CreatedTarget, Envelope, Evaluated, ExceptionThrown, Navigated, Outbox,
-    Probe, Reply, RequestPaused, TabId, TargetCrashed, VirtualTime,
+    self, Attached, Cookies, CreatedContext, CreatedTarget, Envelope, Evaluated, ExceptionThrown, FrameAttached,
+    Navigated, Outbox, Probe, Reply, RequestPaused, TabId, TargetCrashed, VirtualTime,
 };
+use super::request::{BrowserAnswer, BrowserRequest};
 use super::{RenderEnd, RenderLimits, snapshot};
 use crate::base::time::Time;
 
@@ -28,13 +30,21 @@ pub enum RenderEvent {
     Done(TabId, Box<RenderedPage>),
 }
 
-/// The client of one browser.
-#[derive(Debug, Default)]
+/// How long the browser may take to close a tab, before it is ended.
+const CLOSE_TIME: Duration = Duration::from_secs(10);
+
+/// The client of one browser, and of those that replace it.
+///
+/// The numbers of tabs and requests are never used twice, so an answer that comes after the end of its browser reaches
+/// no page of the next one.
+#[derive(Debug)]
 pub struct DevTools {
     limits: RenderLimits,
     splitter: MessageSplitter,
     out: Outbox,
     pages: BTreeMap<TabId, PageLife>,
+    /// Tabs whose pages are over, and until when the browser must have closed them.
+    closing: BTreeMap<TabId, Time>,
     sessions: HashMap<String, TabId>,
     events: VecDeque<RenderEvent>,
     last_tab: u64,
@@ -46,10 +56,33 @@ pub struct DevTools {
 impl DevTools {
     /// A client for a browser that has just started.
     pub fn new(limits: RenderLimits) -> Self {
-        let mut client = Self { limits, ..Self::default() };
-        client.out.send(TabId(0), None, "Browser.setDownloadBehavior", json!({ "behavior": "deny" }), None);
-        client.out.send(TabId(0), None, "Browser.getVersion", json!({}), Some(Reply::Greeting));
+        let mut client = Self {
+            splitter: MessageSplitter::new(limits.message()),
+            limits,
+            out: Outbox::default(),
+            pages: BTreeMap::new(),
+            closing: BTreeMap::new(),
+            sessions: HashMap::new(),
+            events: VecDeque::new(),
+            last_tab: 0,
+            last_request: 0,
+            is_ready: false,
+            is_broken: false,
+        };
+        client.greet();
         client
+    }
+
+    fn greet(&mut self) {
+        self.out.send(TabId(0), None, "Browser.setDownloadBehavior", json!({ "behavior": "deny" }), None);
+        self.out.send(TabId(0), None, "Browser.getVersion", json!({}), Some(Reply::Greeting));
+    }
+
+    /// Continues with another browser, which has just started. [`DevTools::closed`] was called for the last one.
+    pub fn restart(&mut self) {
+        let Self { last_tab, last_request, .. } = *self;
+        let events = std::mem::take(&mut self.events);
+        *self = Self { last_tab, last_request, events, ..Self::new(self.limits.clone()) };
     }
 
     /// Whether the browser has answered.
@@ -67,6 +100,12 @@ impl DevTools {
         tab
     }
 
+    /// An estimate of the memory that is held for the browser, in bytes.
+    pub fn bytes(&self) -> usize {
+        let pages = self.pages.values().map(PageLife::bytes).sum::<usize>();
+        self.splitter.bytes() + self.out.bytes.capacity() + pages
+    }
+
     /// The number of pages that are being rendered.
     pub fn open_pages(&self) -> usize {
         self.pages.len()
@@ -76,18 +115,18 @@ impl DevTools {
     pub fn answer(&mut self, tab: TabId, request: u64, answer: BrowserAnswer, now: Time) {
         if let Some(page) = self.pages.get_mut(&tab) {
             page.answer(request, answer, now, &mut self.out);
-            self.collect(tab);
+            self.collect(tab, now);
         }
     }
 
     /// Bytes from the browser.
     pub fn feed(&mut self, bytes: &[u8], now: Time) {
-        let mut splitter = std::mem::take(&mut self.splitter);
-        let fed = splitter.feed(bytes, |message| self.message(message, now));
+        let mut splitter = std::mem::replace(&mut self.splitter, MessageSplitter::new(0));
+        splitter.feed(bytes, |message| match message {
+            Message::Whole(message) => self.message(message, now),
+            Message::TooLong(beginning) => self.too_long(beginning, now),
+        });
         self.splitter = splitter;
-        if fed.is_err() {
-            self.is_broken = true;
-        }
     }
 
     /// Bytes for the browser.
@@ -102,7 +141,8 @@ impl DevTools {
 
     /// When [`DevTools::expire`] must be called.
     pub fn deadline(&self) -> Time {
-        self.pages.values().map(PageLife::deadline).min().unwrap_or(Time::NEVER)
+        let pages = self.pages.values().map(PageLife::deadline);
+        pages.chain(self.closing.values().copied()).min().unwrap_or(Time::NEVER)
     }
 
     /// Ends what has taken too long.
@@ -112,11 +152,12 @@ impl DevTools {
         for tab in due {
             if let Some(page) = self.pages.get_mut(&tab) {
                 page.expire(now, &mut self.out);
-                // A tab without an answer may never end by itself.
-                self.is_broken |= page.is_over();
-                self.collect(tab);
+                // Without a context, there is nothing that could be closed.
+                self.is_broken |= page.is_over() && page.context.is_none();
+                self.collect(tab, now);
             }
         }
+        self.is_broken |= self.closing.values().any(|until| *until <= now);
     }
 
     /// Whether the browser does not follow the protocol, or did not answer in time: it must be ended.
@@ -132,7 +173,20 @@ impl DevTools {
             if let Some(page) = self.pages.get_mut(&tab) {
                 page.crashed(RenderEnd::Crash, now);
             }
-            self.collect(tab);
+            self.collect(tab, now);
+        }
+        self.closing.clear();
+    }
+
+    /// A message was too long. If it answers a command of a page, the page wants too much memory.
+    fn too_long(&mut self, beginning: &[u8], now: Time) {
+        let digits = beginning.strip_prefix(b"{\"id\":").unwrap_or_default();
+        let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
+        let id = digits.get(..end).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        let Some((tab, _)) = id.and_then(|id| self.out.answered(id)) else { return };
+        if let Some(page) = self.pages.get_mut(&tab) {
+            page.crashed(RenderEnd::Memory, now);
+            self.collect(tab, now);
         }
     }
 
@@ -159,13 +213,16 @@ impl DevTools {
             }
         };
         if let Some(tab) = tab {
-            self.collect(tab);
+            self.collect(tab, now);
         }
     }
 
     /// Applies the answer to a command.
     fn reply(&mut self, tab: TabId, reply: Reply, message: &[u8], now: Time) {
         self.is_ready |= reply == Reply::Greeting;
+        if reply == Reply::Closed {
+            self.closing.remove(&tab);
+        }
         let Some(page) = self.pages.get_mut(&tab) else { return };
         let out = &mut self.out;
         match reply {
@@ -198,7 +255,7 @@ impl DevTools {
                 let Some(Navigated { frame_id, error_text }) = protocol::result(message) else { return };
                 page.navigated(frame_id, error_text, now, out);
             }
-            Reply::Greeting => {}
+            Reply::Greeting | Reply::Closed => {}
             Reply::Step => page.step_done(now, out),
             Reply::Probe => {
                 let text = protocol::result::<Evaluated>(message).and_then(|evaluated| evaluated.result.value);
@@ -207,25 +264,33 @@ impl DevTools {
             }
             Reply::Cookies(request) => {
                 let cookies = protocol::result::<Cookies>(message).map(|result| result.cookies).unwrap_or_default();
-                page.cookies_known(request, cookies.into_iter().map(|cookie| (cookie.name, cookie.value)).collect());
+                page.pass_on(request, cookies.into_iter().map(|cookie| (cookie.name, cookie.value)).collect());
             }
-            Reply::Snapshot => page.document_read(protocol::result(message).and_then(snapshot::to_html), now),
+            Reply::Frame(request) => page.decide(request, out),
+            Reply::Snapshot => {
+                let limit = self.limits.document;
+                page.document_read(protocol::result(message).and_then(|read| snapshot::to_html(read, limit)), now);
+            }
         }
     }
 
     /// The browser has refused a command.
     fn refused(&mut self, tab: TabId, reply: Reply, error: &str, now: Time) {
+        if reply == Reply::Closed {
+            self.closing.remove(&tab);
+        }
         let Some(page) = self.pages.get_mut(&tab) else { return };
         match reply {
             Reply::Context | Reply::Target | Reply::Session | Reply::Clock | Reply::Navigation => {
                 page.note_error(error);
                 page.crashed(RenderEnd::Refused, now);
             }
-            Reply::Greeting => {}
+            Reply::Greeting | Reply::Closed => {}
             // A request may have ended before its answer.
             Reply::Step => page.step_done(now, &mut self.out),
             Reply::Probe => page.probed(None, now, &mut self.out),
-            Reply::Cookies(request) => page.cookies_known(request, Vec::new()),
+            Reply::Cookies(request) => page.pass_on(request, Vec::new()),
+            Reply::Frame(request) => page.decide(request, &mut self.out),
             Reply::Snapshot => page.document_read(None, now),
         }
     }
@@ -246,6 +311,10 @@ impl DevTools {
                 self.last_request += 1;
                 page.request(self.last_request, paused, now, &mut self.out);
             }
+            "Page.frameAttached" => {
+                let FrameAttached { frame_id, parent_frame_id } = protocol::params(message)?;
+                page.frame_attached(frame_id, &parent_frame_id);
+            }
             "Emulation.virtualTimeBudgetExpired" => page.slice_ended(&mut self.out),
             "Runtime.exceptionThrown" => {
                 let details = protocol::params::<ExceptionThrown>(message)?.exception_details;
@@ -264,7 +333,7 @@ impl DevTools {
     }
 
     /// Passes on what a page has for the caller, and closes its tab if it is over.
-    fn collect(&mut self, tab: TabId) {
+    fn collect(&mut self, tab: TabId, now: Time) {
         let Some(page) = self.pages.get_mut(&tab) else { return };
         self.events.extend(page.take_ready().into_iter().map(|request| RenderEvent::Request(tab, request)));
         if !page.is_over() {
@@ -275,7 +344,8 @@ impl DevTools {
             self.sessions.retain(|_, other| *other != tab);
             if let Some(context) = page.context.take() {
                 let params = json!({ "browserContextId": context });
-                self.out.send(tab, None, "Target.disposeBrowserContext", params, None);
+                self.out.send(tab, None, "Target.disposeBrowserContext", params, Some(Reply::Closed));
+                self.closing.insert(tab, now + CLOSE_TIME);
             }
             self.events.push_back(RenderEvent::Done(tab, Box::new(page.into_rendered())));
         }

@@ -130,6 +130,8 @@
   set(g, 'print', function print() {});
   set(g, 'confirm', function confirm() { return false; });
   set(g, 'prompt', function prompt() { return null; });
+  // A message would reach the crawler with all its arguments.
+  for (const name of Object.keys(console)) if (typeof console[name] === 'function') set(console, name, function () {});
   for (const name of ['back', 'forward', 'go']) set(History.prototype, name, function () { closed++; });
   for (const name of ['pushState', 'replaceState']) {
     wrap(History.prototype, name, (native, self, args) => {

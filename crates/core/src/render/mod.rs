@@ -13,6 +13,7 @@ mod evidence;
 mod page_life;
 mod pipe;
 mod protocol;
+mod request;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -21,10 +22,10 @@ use std::time::Duration;
 
 pub use crate::base::value::Interact;
 pub use devtools::{DevTools, RenderEvent};
-pub use evidence::{Evidence, RenderReason};
-pub use page_life::{BrowserAnswer, BrowserRequest, PageInput, RenderedPage, RequestKind};
-pub use pipe::MAX_MESSAGE;
+pub use evidence::{Evidence, RenderReason, TemplateId};
+pub use page_life::{PageInput, RenderedPage};
 pub use protocol::TabId;
+pub use request::{BrowserAnswer, BrowserRequest, RequestKind};
 
 /// The limits of one rendered page, and what is done with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,21 @@ pub struct RenderLimits {
     pub interact: Interact,
     /// Whether images, fonts and media are requested.
     pub with_images: bool,
+    /// Limit on the document as HTML, in bytes. The rest is cut off.
+    pub document: usize,
+}
+
+/// A message of the browser may be this many times as long as the largest document: it has a few numbers for each node.
+const MESSAGE_FACTOR: usize = 4;
+/// Limits on the length of a message from the browser, in bytes.
+const MIN_MESSAGE: usize = 8 << 20;
+const MAX_MESSAGE: usize = 64 << 20;
+
+impl RenderLimits {
+    /// Limit on the length of a message from the browser, in bytes.
+    fn message(&self) -> usize {
+        self.document.saturating_mul(MESSAGE_FACTOR).clamp(MIN_MESSAGE, MAX_MESSAGE)
+    }
 }
 
 impl Default for RenderLimits {
@@ -49,6 +65,7 @@ impl Default for RenderLimits {
             requests: 1_000,
             interact: Interact::Scroll,
             with_images: false,
+            document: 10 << 20,
         }
     }
 }
@@ -65,7 +82,7 @@ pub enum RenderEnd {
     Timeout,
     /// The page wanted more requests than it may make.
     Requests,
-    /// The page wanted more memory than it may use.
+    /// The page wanted more memory than it may use, or its document is too large.
     Memory,
     /// The browser or a part of it ended.
     Crash,

@@ -16,7 +16,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::protocol::{Outbox, Probe, Reply, RequestPaused, TabId};
+use super::request::{BrowserAnswer, BrowserRequest, Frames, RequestKind, is_for_page, may_be_sent, request_headers};
+use super::snapshot::Html;
 use super::{Interact, RenderEnd, RenderLimits};
+use crate::base::custom_request::Method;
+use crate::base::job::PartAccess;
 use crate::base::time::Time;
 use crate::base::url::Url;
 
@@ -29,88 +33,10 @@ pub struct PageInput {
     pub headers: Vec<(Box<str>, Box<str>)>,
     /// The body, decoded from its content codings.
     pub body: Vec<u8>,
-    /// The cookies that scripts may read.
-    pub cookies: Vec<(String, String)>,
     /// The time of day at which the page begins, in seconds since the Unix epoch.
     pub wall_seconds: i64,
     /// What scripts read as chance is computed from this.
     pub seed: u32,
-}
-
-/// A request of a page, to be answered with [`DevTools::answer`](super::DevTools::answer).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrowserRequest {
-    /// Its number in the browser.
-    pub id: u64,
-    pub url: Url,
-    pub method: String,
-    /// Header fields that scripts or elements set. Cookies are in `cookies`.
-    pub headers: Vec<(Box<str>, Box<str>)>,
-    pub body: Vec<u8>,
-    pub kind: RequestKind,
-    /// The cookies of the page for this URL.
-    pub cookies: Vec<(String, String)>,
-}
-
-/// What a request is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RequestKind {
-    /// The document of a frame.
-    Document,
-    Style,
-    Script,
-    Image,
-    Media,
-    Font,
-    /// `fetch` and `XMLHttpRequest`.
-    Xhr,
-    Other,
-}
-
-impl RequestKind {
-    /// The name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Document => "document",
-            Self::Style => "style",
-            Self::Script => "script",
-            Self::Image => "image",
-            Self::Media => "media",
-            Self::Font => "font",
-            Self::Xhr => "xhr",
-            Self::Other => "other",
-        }
-    }
-
-    /// The kind of a resource type of the protocol. `None` if such requests are refused.
-    fn of(resource_type: &str) -> Option<Self> {
-        Some(match resource_type {
-            "Document" => Self::Document,
-            "Stylesheet" => Self::Style,
-            "Script" => Self::Script,
-            "Image" => Self::Image,
-            "Media" | "TextTrack" => Self::Media,
-            "Font" => Self::Font,
-            "XHR" | "Fetch" => Self::Xhr,
-            "Manifest" | "Other" => Self::Other,
-            _ => return None,
-        })
-    }
-}
-
-/// The answer to a request of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BrowserAnswer {
-    Response {
-        status: u16,
-        headers: Vec<(Box<str>, Box<str>)>,
-        /// The body, decoded from its content codings.
-        body: Vec<u8>,
-    },
-    /// The rules of the crawl forbid the request.
-    Refused,
-    /// There was no response.
-    Failed,
 }
 
 /// The result of a rendering.
@@ -150,12 +76,15 @@ const FRAMED_IDLE_PROBES: u32 = 4;
 /// How many screens are scrolled, and how many slices each one gets at most.
 const MAX_SCREENS: u32 = 5;
 const SLICES_PER_SCREEN: u32 = 3;
-/// How long a page that was stopped may take for its document.
+/// How long a page may take for its document at least, and a page that was stopped at most.
 const SNAPSHOT_TIME: Duration = Duration::from_secs(3);
 /// The wait for responses may take this many times the busy time.
 const WAIT_FACTOR: u32 = 10;
 /// A transparent image of one pixel, in place of the images that are not requested.
-const NO_IMAGE: &str = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
+const NO_IMAGE: &[u8] =
+    b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x01D\0;";
+/// Limit on the bodies of the requests of a page together, in bytes.
+const MAX_REQUEST_BYTES: usize = 4 << 20;
 
 /// What a page does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,8 +120,8 @@ enum Phase {
 struct HeldRequest {
     id: u64,
     fetch_id: String,
-    /// The request, until its cookies are known and it is passed on.
-    unsent: Option<Box<BrowserRequest>>,
+    /// The request with its frame, until its cookies are known and it is passed on.
+    unsent: Option<Box<(String, BrowserRequest)>>,
     answer: Option<BrowserAnswer>,
 }
 
@@ -209,6 +138,7 @@ pub(super) struct PageLife {
     /// The main frame, once the first document has begun.
     main_frame: Option<String>,
     is_document_sent: bool,
+    frames: Frames,
     /// Commands that the phase waits for.
     steps: u32,
     /// In the order in which the page made them.
@@ -231,6 +161,10 @@ pub(super) struct PageLife {
     reading_until: Time,
     requests: u32,
     refused: u32,
+    /// The length of the bodies of all requests.
+    body_bytes: usize,
+    /// The length of the answers that are held.
+    answer_bytes: usize,
     errors: Vec<String>,
     links: Vec<String>,
     document: Option<String>,
@@ -248,6 +182,7 @@ impl PageLife {
             session: None,
             main_frame: None,
             is_document_sent: false,
+            frames: Frames::default(),
             steps: 0,
             held: Vec::new(),
             ready: Vec::new(),
@@ -265,6 +200,8 @@ impl PageLife {
             reading_until: Time::NEVER,
             requests: 0,
             refused: 0,
+            body_bytes: 0,
+            answer_bytes: 0,
             errors: Vec::new(),
             links: Vec::new(),
             document: None,
@@ -278,6 +215,11 @@ impl PageLife {
 
     pub(super) fn is_over(&self) -> bool {
         self.phase == Phase::Over
+    }
+
+    /// An estimate of the memory in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.input.body.len() + self.body_bytes + self.answer_bytes
     }
 
     /// Whether the next progress depends on the caller, who owes answers.
@@ -303,7 +245,10 @@ impl PageLife {
         }
         match self.phase {
             Phase::Over => {}
-            Phase::Reading => self.finish(now),
+            Phase::Reading => {
+                self.end = Some(RenderEnd::Timeout);
+                self.finish(now);
+            }
             Phase::Opening | Phase::Preparing | Phase::Loading => {
                 self.end = Some(RenderEnd::Timeout);
                 self.finish(now);
@@ -350,13 +295,6 @@ impl PageLife {
         let source = doors.replacen("const SEED = 0;", &seed, 1);
         self.step(out, "Page.addScriptToEvaluateOnNewDocument", json!({ "source": source }));
         self.step(out, "Fetch.enable", json!({ "patterns": [{ "urlPattern": "*" }] }));
-        if !self.input.cookies.is_empty() {
-            let url = self.input.url.as_str();
-            let cookies = self.input.cookies.iter();
-            let cookies: Vec<_> =
-                cookies.map(|(name, value)| json!({ "name": name, "value": value, "url": url })).collect();
-            self.step(out, "Network.setCookies", json!({ "cookies": cookies }));
-        }
         self.steps += 1;
         let clock = json!({ "policy": "pause", "initialVirtualTime": self.input.wall_seconds });
         self.command(out, "Emulation.setVirtualTimePolicy", clock, Some(Reply::Clock));
@@ -389,6 +327,11 @@ impl PageLife {
         }
     }
 
+    /// The page has a frame more.
+    pub(super) fn frame_attached(&mut self, frame: String, parent: &str) {
+        self.frames.attached(frame, parent);
+    }
+
     /// The page wants to request something.
     pub(super) fn request(&mut self, id: u64, paused: RequestPaused, now: Time, out: &mut Outbox) {
         let RequestPaused { request_id: fetch_id, request, frame_id, resource_type } = paused;
@@ -397,6 +340,7 @@ impl PageLife {
         }
         if !self.is_document_sent && resource_type == "Document" {
             self.is_document_sent = true;
+            self.frames.main(&frame_id);
             let headers = std::mem::take(&mut self.input.headers);
             let body = std::mem::take(&mut self.input.body);
             let is_kept = |name: &str| !name.eq_ignore_ascii_case("content-disposition");
@@ -404,26 +348,25 @@ impl PageLife {
             self.fulfill(out, &fetch_id, 200, headers, &body, Some(Reply::Step));
             return;
         }
-        let is_main = resource_type == "Document" && Some(&frame_id) == self.main_frame.as_ref();
-        let is_change = !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-        if is_main {
-            if !is_change {
+        let method = Method::named(&request.method);
+        let is_read = matches!(method, Some(Method::Get | Method::Head));
+        if resource_type == "Document" && Some(&frame_id) == self.main_frame.as_ref() {
+            if is_read {
                 self.note_link(request.url);
             }
             return self.fail(out, &fetch_id, "Aborted", None);
         }
         if request.method == "OPTIONS" {
-            return self.allow_preflight(out, &fetch_id, &request.headers);
+            return self.answer_preflight(out, &fetch_id, &request.headers, now);
         }
         let (kind, url) = (RequestKind::of(&resource_type), Url::parse(&request.url));
-        let (Some(kind), Ok(url)) = (kind, url) else {
+        let (Some(method), Some(kind), Ok(url)) = (method, kind, url) else {
             return self.refuse(out, &fetch_id, now);
         };
         match kind {
             RequestKind::Image if !self.limits.with_images => {
                 let headers = vec![("Content-Type".into(), "image/gif".into())];
-                self.respond(out, &fetch_id, 200, headers, NO_IMAGE.into(), None);
-                return;
+                return self.fulfill(out, &fetch_id, 200, headers, NO_IMAGE, None);
             }
             RequestKind::Media | RequestKind::Font if !self.limits.with_images => {
                 return self.fail(out, &fetch_id, "Aborted", None);
@@ -433,15 +376,24 @@ impl PageLife {
         let body: Vec<u8> =
             request.post_data_entries.iter().filter_map(|part| STANDARD.decode(&part.bytes).ok()).flatten().collect();
         let is_body_lost = request.has_post_data && body.is_empty();
-        if self.requests >= self.limits.requests || is_body_lost || (is_change && self.screens > 0) {
+        let is_too_much = self.requests >= self.limits.requests || self.body_bytes + body.len() > MAX_REQUEST_BYTES;
+        if is_too_much || is_body_lost || (!is_read && self.screens > 0) {
             return self.refuse(out, &fetch_id, now);
         }
         self.requests += 1;
-        let headers = request_headers(&request.headers, &self.input.url, &url, is_change, kind);
-        let method = request.method;
-        self.command(out, "Network.getCookies", json!({ "urls": [url.as_str()] }), Some(Reply::Cookies(id)));
-        let request = BrowserRequest { id, url, method, headers, body, kind, cookies: Vec::new() };
-        self.held.push(HeldRequest { id, fetch_id, unsent: Some(Box::new(request)), answer: None });
+        self.body_bytes += body.len();
+        let headers = request_headers(&request.headers);
+        let access = PartAccess::Other;
+        let request = BrowserRequest { id, url, method, headers, body, kind, access, cookies: Vec::new() };
+        let unsent = Some(Box::new((frame_id, request)));
+        let is_frame_known = unsent.as_ref().is_some_and(|unsent| self.frames.knows(&unsent.0));
+        self.held.push(HeldRequest { id, fetch_id, unsent, answer: None });
+        if is_frame_known {
+            self.decide(id, out);
+        } else {
+            // The message about a new frame comes another way. It is there before the answer to this.
+            self.command(out, "Runtime.evaluate", json!({ "expression": "0" }), Some(Reply::Frame(id)));
+        }
         if self.phase == Phase::Running {
             self.phase = Phase::Stopping;
             self.steps = 0;
@@ -449,13 +401,29 @@ impl PageLife {
         }
     }
 
+    /// The frame of a request is known: decides what the request may do.
+    pub(super) fn decide(&mut self, id: u64, out: &mut Outbox) {
+        let Some(held) = self.held.iter_mut().find(|held| held.id == id) else { return };
+        let Some(unsent) = &mut held.unsent else { return };
+        let (frame, request) = &mut **unsent;
+        request.access = self.frames.access(frame, &self.input.url, request);
+        if !may_be_sent(request, request.access, &self.input.url) {
+            (held.unsent, held.answer) = (None, Some(BrowserAnswer::Refused));
+        } else if request.access == PartAccess::Other {
+            self.pass_on(id, Vec::new());
+        } else {
+            let params = json!({ "urls": [request.url.as_str()] });
+            self.command(out, "Network.getCookies", params, Some(Reply::Cookies(id)));
+        }
+    }
+
     /// The cookies for a request are known: it can be passed on.
-    pub(super) fn cookies_known(&mut self, id: u64, cookies: Vec<(String, String)>) {
-        if let Some(mut request) =
-            self.held.iter_mut().find(|request| request.id == id).and_then(|held| held.unsent.take())
-        {
+    pub(super) fn pass_on(&mut self, id: u64, cookies: Vec<(String, String)>) {
+        let held = self.held.iter_mut().find(|held| held.id == id);
+        if let Some(unsent) = held.and_then(|held| held.unsent.take()) {
+            let (_, mut request) = *unsent;
             request.cookies = cookies;
-            self.ready.push(*request);
+            self.ready.push(request);
         }
     }
 
@@ -473,19 +441,30 @@ impl PageLife {
     }
 
     /// Answers the question of the browser whether another origin allows a request. The origin itself is not asked:
-    /// whether the page may read the response is decided by the headers of the response.
-    fn allow_preflight(&mut self, out: &mut Outbox, fetch_id: &str, asked: &serde_json::Map<String, Value>) {
+    /// a request that only reads is sent without logins, so that it needs no consent, and all others are refused.
+    /// Whether the page may read the response is decided by the headers of the response.
+    fn answer_preflight(
+        &mut self,
+        out: &mut Outbox,
+        fetch_id: &str,
+        asked: &serde_json::Map<String, Value>,
+        now: Time,
+    ) {
         let of = |name: &str| {
             let field = asked.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
             field.and_then(|(_, value)| value.as_str()).unwrap_or("*").into()
         };
+        let method: Box<str> = of("access-control-request-method");
+        if !matches!(&*method, "GET" | "HEAD") {
+            return self.refuse(out, fetch_id, now);
+        }
         let headers = vec![
             ("Access-Control-Allow-Origin".into(), of("origin")),
             ("Access-Control-Allow-Credentials".into(), "true".into()),
-            ("Access-Control-Allow-Methods".into(), of("access-control-request-method")),
+            ("Access-Control-Allow-Methods".into(), method),
             ("Access-Control-Allow-Headers".into(), of("access-control-request-headers")),
         ];
-        self.respond(out, fetch_id, 204, headers, String::new(), None);
+        self.fulfill(out, fetch_id, 204, headers, &[], None);
     }
 
     fn fulfill(
@@ -497,29 +476,16 @@ impl PageLife {
         body: &[u8],
         reply: Option<Reply>,
     ) {
-        self.respond(out, fetch_id, status, headers, STANDARD.encode(body), reply);
-    }
-
-    fn respond(
-        &self,
-        out: &mut Outbox,
-        fetch_id: &str,
-        status: u16,
-        headers: Vec<(Box<str>, Box<str>)>,
-        base64_body: String,
-        reply: Option<Reply>,
-    ) {
         let headers = headers.iter().filter(|(name, _)| is_for_page(name));
         let headers: Vec<_> = headers.map(|(name, value)| json!({ "name": name, "value": value })).collect();
-        let params = json!({
-            "requestId": fetch_id, "responseCode": status, "responseHeaders": headers, "body": base64_body,
-        });
-        self.command(out, "Fetch.fulfillRequest", params, reply);
+        let params = json!({ "requestId": fetch_id, "responseCode": status, "responseHeaders": headers });
+        out.send_with_body(self.tab, self.session.as_deref(), "Fetch.fulfillRequest", params, body, reply);
     }
 
     /// The caller's answer to a request.
     pub(super) fn answer(&mut self, id: u64, answer: BrowserAnswer, now: Time, out: &mut Outbox) {
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
+            self.answer_bytes += answer.bytes();
             held.answer = Some(answer);
         }
         if self.awaits_answers() {
@@ -538,6 +504,7 @@ impl PageLife {
             return;
         }
         self.phase = Phase::Delivering;
+        self.answer_bytes = 0;
         for held in std::mem::take(&mut self.held) {
             self.steps += 1;
             match held.answer {
@@ -680,13 +647,18 @@ impl PageLife {
 
     fn read_document(&mut self, now: Time, out: &mut Outbox) {
         self.phase = Phase::Reading;
-        self.reading_until = now + SNAPSHOT_TIME;
+        let left = self.limits.busy_time.saturating_sub(self.busy + (now - self.busy_since));
+        let is_stopped = self.end.is_some_and(|end| !matches!(end, RenderEnd::Idle | RenderEnd::Budget));
+        self.reading_until = now + if is_stopped { SNAPSHOT_TIME } else { left.max(SNAPSHOT_TIME) };
         self.command(out, "DOMSnapshot.captureSnapshot", json!({ "computedStyles": [] }), Some(Reply::Snapshot));
     }
 
     /// The document was read.
-    pub(super) fn document_read(&mut self, document: Option<String>, now: Time) {
-        self.document = document;
+    pub(super) fn document_read(&mut self, document: Option<Html>, now: Time) {
+        if document.as_ref().is_some_and(|html| html.is_cut) {
+            self.end = Some(RenderEnd::Memory);
+        }
+        self.document = document.map(|html| html.text);
         self.finish(now);
     }
 
@@ -738,54 +710,4 @@ impl PageLife {
             links: self.links,
         }
     }
-}
-
-/// Whether a header field of a response is passed to the page. The body is decoded already, and the rest would make the
-/// browser send requests of its own.
-fn is_for_page(name: &str) -> bool {
-    const DROPPED: [&str; 13] = [
-        "content-encoding",
-        "content-length",
-        "transfer-encoding",
-        "connection",
-        "alt-svc",
-        "clear-site-data",
-        "nel",
-        "report-to",
-        "reporting-endpoints",
-        "refresh",
-        "strict-transport-security",
-        "service-worker-allowed",
-        "link",
-    ];
-    !DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped))
-}
-
-/// The header fields of a request that scripts and elements determine. All others are those of the crawl.
-fn request_headers(
-    all: &serde_json::Map<String, Value>,
-    page: &Url,
-    url: &Url,
-    is_change: bool,
-    kind: RequestKind,
-) -> Vec<(Box<str>, Box<str>)> {
-    let is_own = |name: &str| {
-        let name = name.to_ascii_lowercase();
-        let is_of_crawl = ["user-agent", "cookie", "host", "content-length", "connection", "accept-encoding", "dnt"]
-            .contains(&name.as_str());
-        let is_of_browser = name.starts_with("sec-") || name.starts_with("if-") || name.starts_with("proxy-");
-        !is_of_crawl && !is_of_browser && name != "upgrade-insecure-requests" && name != "purpose"
-    };
-    let mut headers: Vec<(Box<str>, Box<str>)> = all
-        .iter()
-        .filter(|(name, _)| is_own(name))
-        .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
-        .collect();
-    let origin = page.origin();
-    let has_origin = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("origin"));
-    let is_cross_origin = kind == RequestKind::Xhr && !url.has_origin(&origin);
-    if !has_origin && (is_change || is_cross_origin) {
-        headers.push(("Origin".into(), origin.to_string().into()));
-    }
-    headers
 }

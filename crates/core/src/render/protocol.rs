@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A page that is being rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -162,6 +164,13 @@ pub(super) struct PostData {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(super) struct FrameAttached {
+    pub(super) frame_id: String,
+    pub(super) parent_frame_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ExceptionThrown {
     pub(super) exception_details: ExceptionDetails,
 }
@@ -199,10 +208,29 @@ pub(super) enum Reply {
     /// One of the commands that the current phase waits for.
     Step,
     Probe,
+    /// The frame of the request with this number is known by now.
+    Frame(u64),
     /// The cookies for the request with this number.
     Cookies(u64),
     Snapshot,
+    /// The tab of a page that is over is closed.
+    Closed,
 }
+
+/// A command, as sent.
+#[derive(Serialize)]
+struct Command<'a> {
+    id: u64,
+    method: &'a str,
+    #[serde(rename = "sessionId", skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    params: &'a Value,
+}
+
+/// The parameter that is a body in base64. No other parameter of its commands can contain its name in quotes: quotes in
+/// strings are escaped.
+const BODY: &str = "body";
+const BODY_CHUNK: usize = 48 << 10;
 
 /// Commands for the browser, and those whose answers are awaited.
 #[derive(Debug, Default)]
@@ -223,11 +251,40 @@ impl Outbox {
         params: Value,
         reply: Option<Reply>,
     ) {
-        self.last_id += 1;
-        let mut message = json!({ "id": self.last_id, "method": method, "params": params });
-        if let (Some(session), Some(fields)) = (session, message.as_object_mut()) {
-            fields.insert("sessionId".into(), session.into());
+        self.write(tab, session, method, &params, reply);
+    }
+
+    /// Sends a command with a body among its parameters, which is written as base64 without a copy in between.
+    pub(super) fn send_with_body(
+        &mut self,
+        tab: TabId,
+        session: Option<&str>,
+        method: &str,
+        mut params: Value,
+        body: &[u8],
+        reply: Option<Reply>,
+    ) {
+        // The parameter is the last one in the message, and empty at first.
+        let start = self.bytes.len();
+        if let Some(fields) = params.as_object_mut() {
+            fields.insert(BODY.into(), "".into());
         }
+        self.write(tab, session, method, &params, reply);
+        let empty = format!("\"{BODY}\":\"\"");
+        let message = self.bytes.get(start..).unwrap_or_default();
+        let Some(place) = memchr::memmem::find(message, empty.as_bytes()) else { return };
+        let rest = self.bytes.split_off(start + place + empty.len() - 1);
+        self.bytes.reserve(body.len() / 3 * 4 + 4 + rest.len());
+        // The chunks are multiples of three bytes, so their codes can be joined.
+        for chunk in body.chunks(BODY_CHUNK) {
+            self.bytes.extend_from_slice(STANDARD.encode(chunk).as_bytes());
+        }
+        self.bytes.extend_from_slice(&rest);
+    }
+
+    fn write(&mut self, tab: TabId, session: Option<&str>, method: &str, params: &Value, reply: Option<Reply>) {
+        self.last_id += 1;
+        let message = Command { id: self.last_id, method, session_id: session, params };
         if serde_json::to_writer(&mut self.bytes, &message).is_ok() {
             self.bytes.push(0);
         }

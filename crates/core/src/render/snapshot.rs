@@ -1,7 +1,8 @@
 //! Writes the document of a page, as the browser has it, as HTML.
 //!
 //! The contents of shadow roots stand before the other children of their host, and the contents of a frame after its
-//! element. Addresses in frames are made absolute. The work is linear in the document.
+//! element. Addresses in frames are made absolute. The work is linear in the document, and the HTML has a limit: escapes
+//! would make it several times as long as the document.
 
 use serde::Deserialize;
 
@@ -55,15 +56,24 @@ const VOID: [&str; 14] =
 const RAW_TEXT: [&str; 6] = ["script", "style", "xmp", "iframe", "noembed", "noframes"];
 const ADDRESSES: [&str; 5] = ["href", "src", "action", "data", "poster"];
 
-/// The document as HTML. `None` if the snapshot has none.
-pub(super) fn to_html(snapshot: Snapshot) -> Option<String> {
-    let writer = Writer { snapshot: &snapshot };
+/// A document as HTML.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Html {
+    pub(super) text: String,
+    /// Whether its end is missing, because it is longer than allowed.
+    pub(super) is_cut: bool,
+}
+
+/// The document as HTML of about `limit` bytes at most. `None` if the snapshot has no document.
+pub(super) fn to_html(snapshot: Snapshot, limit: usize) -> Option<Html> {
+    let writer = Writer { snapshot: &snapshot, limit };
     let main = snapshot.documents.first()?;
     let size: usize = snapshot.strings.iter().map(String::len).sum();
-    let mut html = String::with_capacity(size / 2);
-    html.push_str("<!DOCTYPE html>");
-    writer.document(main, 0, &mut html);
-    Some(html)
+    let mut text = String::with_capacity((size / 2).min(limit));
+    text.push_str("<!DOCTYPE html>");
+    writer.document(main, 0, &mut text);
+    let is_cut = text.len() >= limit;
+    Some(Html { text, is_cut })
 }
 
 /// A node whose children follow.
@@ -77,6 +87,8 @@ struct OpenNode {
 
 struct Writer<'a> {
     snapshot: &'a Snapshot,
+    /// Nothing but ends of elements is added to HTML of this length.
+    limit: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -102,6 +114,9 @@ impl<'a> Writer<'a> {
         let mut open: Vec<OpenNode> = Vec::new();
         let mut pseudo = nodes.pseudo_type.iter().flat_map(|sparse| &sparse.index).copied().peekable();
         for (node, kind) in nodes.node_type.iter().copied().enumerate() {
+            if html.len() >= self.limit {
+                break;
+            }
             let parent = nodes.parent_index.get(node).and_then(|parent| usize::try_from(*parent).ok());
             while open.last().is_some_and(|last| Some(last.node) != parent) {
                 open.pop().into_iter().for_each(|last| close(&last.name, html));
@@ -118,9 +133,9 @@ impl<'a> Writer<'a> {
                     let value = self.text(nodes.node_value.get(node).copied().unwrap_or(-1));
                     match open.last().filter(|parent| RAW_TEXT.contains(&&*parent.name)) {
                         // Scripts can put a text there that would end the element.
-                        Some(_) if value.contains("</") => {}
-                        Some(_) => html.push_str(value),
-                        None => escape(value, false, html),
+                        Some(parent) if ends_element(value, &parent.name) => {}
+                        Some(_) => html.push_str(prefix(value, self.limit - html.len())),
+                        None => escape(value, false, self.limit, html),
                     }
                 }
                 DOCUMENT | FRAGMENT => open.push(OpenNode { node, name: String::new(), is_hidden }),
@@ -176,7 +191,7 @@ impl<'a> Writer<'a> {
             html.push_str(name);
             html.push_str("=\"");
             let absolute = base.filter(|_| ADDRESSES.contains(&name)).and_then(|base| base.join(value).ok());
-            escape(absolute.as_ref().map_or(value, Url::as_str), true, html);
+            escape(absolute.as_ref().map_or(value, Url::as_str), true, self.limit, html);
             html.push('"');
         }
     }
@@ -191,8 +206,26 @@ fn close(name: &str, html: &mut String) {
     }
 }
 
-fn escape(text: &str, in_attribute: bool, html: &mut String) {
+/// Whether this text in an element whose content is not escaped would end it: with its end tag, or by hiding that from
+/// the parser.
+fn ends_element(text: &str, name: &str) -> bool {
+    let is_name = |rest: &str| rest.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    let has = |opening: &str| {
+        text.match_indices(opening).any(|(at, _)| is_name(text.get(at + opening.len()..).unwrap_or("")))
+    };
+    has("</") || (name == "script" && text.contains("<!--") && has("<"))
+}
+
+/// The beginning of a text: `limit` bytes, or a little more.
+fn prefix(text: &str, limit: usize) -> &str {
+    text.get(..text.ceil_char_boundary(limit)).unwrap_or(text)
+}
+
+fn escape(text: &str, in_attribute: bool, limit: usize, html: &mut String) {
     for letter in text.chars() {
+        if html.len() >= limit {
+            return;
+        }
         match letter {
             '&' => html.push_str("&amp;"),
             '<' => html.push_str("&lt;"),
@@ -200,5 +233,57 @@ fn escape(text: &str, in_attribute: bool, html: &mut String) {
             '"' if in_attribute => html.push_str("&quot;"),
             letter => html.push(letter),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document whose body has one element with one text.
+    fn document(element: &str, text: &str) -> Snapshot {
+        let snapshot = serde_json::json!({
+            "documents": [{
+                "baseURL": -1, "documentURL": -1,
+                "nodes": {
+                    "parentIndex": [-1, 0, 1], "nodeType": [9, 1, 3], "nodeName": [0, 1, 2],
+                    "nodeValue": [-1, -1, 3], "attributes": [[], [], []],
+                },
+            }],
+            "strings": ["#document", element, "#text", text],
+        });
+        serde_json::from_value(snapshot).expect("a snapshot")
+    }
+
+    fn html(element: &str, text: &str, limit: usize) -> Html {
+        to_html(document(element, text), limit).expect("a document")
+    }
+
+    #[test]
+    fn a_text_that_would_end_its_element_is_left_out_and_others_with_end_tags_are_not() {
+        for (element, text, is_kept) in [
+            ("SCRIPT", r#"{"articleBody":"<p>Hi</p>"}"#, true),
+            ("SCRIPT", "x = '</div>'", true),
+            ("SCRIPT", "x = '</sCript >'", false),
+            ("SCRIPT", "<!-- x --> 1 < 2", true),
+            ("SCRIPT", "<!-- <script", false),
+            ("STYLE", "a::after { content: '</script>' }", true),
+            ("STYLE", "</style><script>", false),
+        ] {
+            let name = element.to_lowercase();
+            let kept = if is_kept { text } else { "" };
+            let expected = format!("<!DOCTYPE html><{name}>{kept}</{name}>");
+            assert_eq!(html(element, text, 10_000), Html { text: expected, is_cut: false }, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_html_of_a_large_document_ends_at_its_limit() {
+        for element in ["P", "SCRIPT"] {
+            let cut = html(element, &"&".repeat(100_000), 1_000);
+            assert!(cut.is_cut && cut.text.len() < 1_050, "{element}: {} bytes", cut.text.len());
+        }
+        let whole = html("P", &"&".repeat(100), 1_000);
+        assert!(!whole.is_cut && whole.text.len() > 500);
     }
 }

@@ -23,7 +23,6 @@ fn input() -> PageInput {
         url: Url::parse("http://site.example/").expect("a URL"),
         headers: vec![("Content-Type".into(), "text/html".into())],
         body: b"<title>t</title><div id=r></div><script src=/a.js></script>".to_vec(),
-        cookies: Vec::new(),
         wall_seconds: 1_795_046_400,
         seed: 7,
     }
@@ -36,12 +35,20 @@ struct Player {
     sent: Vec<Value>,
     done: Vec<RenderedPage>,
     requests: Vec<BrowserRequest>,
+    tabs: Vec<TabId>,
 }
 
 impl Player {
     fn new(answers: bool) -> Self {
         let limits = RenderLimits { interact: Interact::None, ..RenderLimits::default() };
-        Self { client: DevTools::new(limits), answers, sent: Vec::new(), done: Vec::new(), requests: Vec::new() }
+        Self {
+            client: DevTools::new(limits),
+            answers,
+            sent: Vec::new(),
+            done: Vec::new(),
+            requests: Vec::new(),
+            tabs: Vec::new(),
+        }
     }
 
     fn feed(&mut self, message: &[u8], now: Time) {
@@ -49,7 +56,7 @@ impl Player {
         self.client.feed(&[0], now);
         self.work(now);
         if self.client.is_ready() && self.client.open_pages() + self.done.len() == 0 {
-            self.client.open(input(), now);
+            self.tabs.push(self.client.open(input(), now));
         }
         self.work(now);
     }
@@ -166,7 +173,72 @@ fn a_browser_that_does_not_answer_is_ended_and_the_page_stays_static() {
     player.work(reading);
     let [page] = &player.done[..] else { panic!("one page") };
     assert_eq!((page.end, page.document.is_some()), (RenderEnd::Timeout, false));
-    assert!(player.client.is_broken());
+    // The tab is closed first: other pages of the browser continue.
+    assert!(!player.client.is_broken());
+    assert_eq!(player.sent.last().expect("a command")["method"], "Target.disposeBrowserContext");
+    let closing = player.client.deadline();
+    assert_eq!(closing, reading + Duration::from_secs(10));
+    player.client.expire(closing);
+    assert!(player.client.is_broken(), "the browser does not answer at all");
+}
+
+#[test]
+fn an_answer_for_a_browser_that_has_ended_reaches_no_page_of_the_next_one() {
+    let mut player = Player::new(false);
+    for message in from_browser() {
+        player.feed(message.as_bytes(), Time::ZERO);
+        if !player.requests.is_empty() {
+            break;
+        }
+    }
+    let (first_tab, first_request) = (player.tabs[0], player.requests[0].id);
+    player.client.closed(Time::ZERO);
+    player.work(Time::ZERO);
+    player.client.restart();
+    assert!(!player.client.is_ready() && !player.client.is_broken());
+    let tab = player.client.open(input(), Time::ZERO);
+    player.requests.clear();
+    for message in from_browser() {
+        player.feed(message.as_bytes(), Time::ZERO);
+        if !player.requests.is_empty() {
+            break;
+        }
+    }
+    assert_ne!(tab, first_tab);
+    assert_ne!(player.requests[0].id, first_request);
+    player.sent.clear();
+    let late = BrowserAnswer::Response { status: 200, headers: Vec::new(), body: b"of another page".to_vec() };
+    player.client.answer(first_tab, first_request, late, Time::ZERO);
+    player.work(Time::ZERO);
+    assert_eq!(player.methods(), [""; 0]);
+}
+
+#[test]
+fn a_document_that_is_too_large_ends_its_own_page_only() {
+    let mut player = Player::new(true);
+    for message in from_browser() {
+        if message.contains("\"documents\"") {
+            let huge = message.replacen("\"strings\":[", &format!("\"strings\":[\"{}\",", "x".repeat(70 << 20)), 1);
+            player.feed(huge.as_bytes(), Time::ZERO);
+            break;
+        }
+        player.feed(message.as_bytes(), Time::ZERO);
+    }
+    let [page] = &player.done[..] else { panic!("one page") };
+    assert_eq!((page.end, page.document.is_some()), (RenderEnd::Memory, false));
+    assert!(!player.client.is_broken());
+    assert!(player.client.bytes() < 1 << 20, "{} bytes are held", player.client.bytes());
+}
+
+#[test]
+fn a_document_beyond_the_limit_is_cut_off() {
+    let limits = RenderLimits { interact: Interact::None, document: 200, ..RenderLimits::default() };
+    let mut player = Player { client: DevTools::new(limits), ..Player::new(true) };
+    from_browser().for_each(|message| player.feed(message.as_bytes(), Time::ZERO));
+    let [page] = &player.done[..] else { panic!("one page") };
+    assert_eq!(page.end, RenderEnd::Memory);
+    let length = page.document.as_deref().map_or(0, str::len);
+    assert!((200..400).contains(&length), "{length} bytes");
 }
 
 #[test]

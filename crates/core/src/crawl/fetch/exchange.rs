@@ -8,8 +8,7 @@ use super::FetchStart;
 use super::fields::{is_redirect, text};
 use crate::base::budget::{BudgetCharge, MemoryPart};
 use crate::base::custom_request::Method;
-use crate::base::job::CookieHeader;
-use crate::base::job::{Job, LaneHttp, Purpose};
+use crate::base::job::{CookieHeader, Job, LaneHttp, PartAccess, Purpose};
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
@@ -377,7 +376,8 @@ fn is_head_request(job: &Job, rules: &Rules) -> bool {
 /// A header of the hook replaces all headers of the request and of the crawl that have the same name. A header of the
 /// request replaces those of the crawl.
 fn user_headers<'a>(job: &'a Job, rules: &'a Rules) -> Vec<(&'a str, &'a str)> {
-    let crawl_headers = rules.headers_for(&job.link.url);
+    let has_access = job.purpose.access() == PartAccess::SameOrigin;
+    let crawl_headers = if has_access { rules.headers_for(&job.link.url) } else { Vec::new() };
     let hook_headers = job.extras.as_ref().map_or(&[][..], |extras| &extras.headers);
     let request_headers = job.link.request.as_ref().map_or(&[][..], |request| &request.headers);
     if hook_headers.is_empty() && request_headers.is_empty() {

@@ -100,6 +100,7 @@ impl Config {
         }
 
         let roots = program.roots.unwrap_or(roots);
+        let budget = memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory));
         Ok(Rules(RuleValues {
             settings: self.without_secrets(),
             guesses: guesses(&roots),
@@ -140,7 +141,7 @@ impl Config {
             with_links: self.with.contains(&super::With::Links),
             with_anchors: self.with.contains(&super::With::Anchors),
             with_requests: self.with.contains(&super::With::Requests),
-            render: self.compile_render(),
+            render: self.compile_render(&budget),
             head_first: program.head_first,
             keep_wire: program.keep_wire,
             link_filter: preferring(&self.prefer, program.link_filter)?,
@@ -162,14 +163,14 @@ impl Config {
             limits: self.compile_limits(),
             slow_response_quota: SlowResponseQuota::default(),
             tls: environment.tls,
-            budget: memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory)),
+            budget,
             lease: program.lease,
             marks: Marks::default(),
             fingerprint_key: environment.fingerprint_key,
         }))
     }
 
-    fn compile_render(&self) -> Option<RenderRules> {
+    fn compile_render(&self, budget: &Budget) -> Option<RenderRules> {
         (self.render != RenderMode::Never).then(|| RenderRules {
             is_auto: self.render == RenderMode::Auto,
             browser: self.browser.clone(),
@@ -182,6 +183,7 @@ impl Config {
                 requests: self.render_requests,
                 interact: self.interact,
                 with_images: self.assets,
+                document: usize::try_from(self.max_size.0.min(budget.max_held_body())).unwrap_or(usize::MAX),
             },
         })
     }

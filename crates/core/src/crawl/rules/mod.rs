@@ -21,6 +21,7 @@ use hashbrown::{Equivalent, HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::base::budget::Budget;
+use crate::base::job::PartAccess;
 use crate::base::link::Link;
 use crate::base::outcome::Failure;
 use crate::base::url::{Origin, StripParams, Url};
@@ -350,6 +351,11 @@ impl Rules {
         self.root_origins.contains(&url.origin())
     }
 
+    /// Whether there is a client certificate, and it is sent to this origin.
+    pub fn presents_client_certificate_to(&self, url: &Url) -> bool {
+        self.cert.is_some() && url.is_https() && self.sends_client_certificate_to(url)
+    }
+
     /// The addresses that `--resolve` gives for this host and port. As in curl, they do not apply to other ports of the
     /// host.
     pub fn given_addresses(&self, host: &str, port: u16) -> Option<&[IpAddr]> {
@@ -403,9 +409,11 @@ impl Rules {
         self
     }
 
-    /// Whether this host and port may be on a private network.
-    pub fn allows_private(&self, host: &str, port: u16) -> bool {
-        self.allow_private || self.named_hosts.contains(&HostPort(host, port))
+    /// Whether a request to this host and port may go to a private network. That the user named the host is no
+    /// permission for the pages of other origins.
+    pub fn allows_private(&self, host: &str, port: u16, access: PartAccess) -> bool {
+        let is_named = || self.named_hosts.contains(&HostPort(host, port));
+        self.allow_private || (access == PartAccess::SameOrigin && is_named())
     }
 }
 

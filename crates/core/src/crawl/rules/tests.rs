@@ -358,12 +358,13 @@ fn private_addresses_are_allowed_only_for_named_hosts() {
     };
     let some = rules(config.clone());
     for (host, port) in [("127.0.0.1", 8080), ("intranet", 443), ("intranet", 80), ("a.example", 81)] {
-        assert!(some.allows_private(host, port), "{host}:{port}");
+        assert!(some.allows_private(host, port, PartAccess::SameOrigin), "{host}:{port}");
     }
     for (host, port) in [("127.0.0.1", 80), ("intranet", 8080), ("a.example", 80), ("b.example", 81)] {
-        assert!(!some.allows_private(host, port), "{host}:{port}");
+        assert!(!some.allows_private(host, port, PartAccess::SameOrigin), "{host}:{port}");
     }
-    assert!(rules(Config { allow_private: true, ..config }).allows_private("b.example", 81));
+    assert!(!some.allows_private("b.example", 80, PartAccess::Other), "a page of another origin is not the user");
+    assert!(rules(Config { allow_private: true, ..config }).allows_private("b.example", 81, PartAccess::Other));
 }
 
 #[test]
@@ -436,10 +437,13 @@ fn only_named_roots_get_secrets_and_may_be_private() {
     let rules = compile(Some(&["https://named.example/"]));
     assert!(rules.headers_for(&planted).is_empty() && !rules.sends_client_certificate_to(&planted));
     assert!(!rules.headers_for(&named).is_empty() && rules.sends_client_certificate_to(&named));
-    assert!(!rules.allows_private("10.0.0.1", 80) && rules.allows_private("named.example", 443));
+    assert!(
+        !rules.allows_private("10.0.0.1", 80, PartAccess::SameOrigin)
+            && rules.allows_private("named.example", 443, PartAccess::SameOrigin)
+    );
     assert_eq!(rules.roots.len(), 3, "all are crawled");
     let rules = compile(Some(&[]));
     assert!(rules.headers_for(&named).is_empty());
     let rules = compile(None);
-    assert!(!rules.headers_for(&planted).is_empty() && rules.allows_private("10.0.0.1", 80));
+    assert!(!rules.headers_for(&planted).is_empty() && rules.allows_private("10.0.0.1", 80, PartAccess::SameOrigin));
 }

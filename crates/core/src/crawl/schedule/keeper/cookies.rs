@@ -4,7 +4,7 @@
 //! Cookies last as long as the run. They are not written to the crawl directory, because they often grant access to an
 //! account; a resumed crawl gets new ones.
 
-use crate::base::job::{Job, Purpose};
+use crate::base::job::{Job, PartAccess, Purpose};
 use crate::base::outcome::Outcome;
 use crate::base::time::{Time, WallClock};
 use crate::crawl::rules::Rules;
@@ -33,6 +33,9 @@ impl Cookies {
     /// Adds the cookies that match the job's URL.
     pub fn add_to(&mut self, job: &mut Job, now: Time) {
         let Some(jar) = &mut self.jar else { return };
+        if job.purpose.access() == PartAccess::Other {
+            return;
+        }
         let mut cookie = jar.header(job.link.url.as_ref(), self.clock.at(now).as_second());
         if let Purpose::Part(part) = &job.purpose {
             cookie = part.cookies.joined_with(cookie.as_ref());
@@ -47,6 +50,10 @@ impl Cookies {
     pub fn keep(&mut self, visit: &mut Visit, now: Time) -> bool {
         let seconds = self.clock.at(now).as_second();
         let Some(jar) = &mut self.jar else { return false };
+        // Otherwise a page could log the crawl out of another site.
+        if visit.purpose.access() == PartAccess::Other {
+            return false;
+        }
         let url = visit.link.url.as_ref();
         let set = std::mem::take(&mut visit.for_keeper.set_cookies);
         // `count` instead of `any`: every cookie must be stored, also after one that changed the jar.

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::job::Purpose;
+use crate::base::job::{PartAccess, Purpose};
 use crate::base::link::{Link, LinkKind};
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
@@ -141,7 +141,7 @@ pub(super) fn move_decided(
     };
     if matches!(update, Update::SiteFiles | Update::Addresses) {
         for (link, purpose) in lane.site_files.take() {
-            match permitted(rules, &link.url, &list) {
+            match permitted(rules, &link.url, purpose.access(), &list) {
                 Ok(_) => lane.site_files.push_back(link, purpose),
                 Err(failure) => decided.push_back(refused(link, purpose, failure, now)),
             }
@@ -155,7 +155,9 @@ pub(super) fn move_decided(
     let affected = lane.queue.split_off(first);
     for link in affected {
         let permission = match update {
-            Update::Links(_) | Update::Addresses => permitted(rules, &link.url, &list).map(drop),
+            Update::Links(_) | Update::Addresses => {
+                permitted(rules, &link.url, PartAccess::SameOrigin, &list).map(drop)
+            }
             Update::SiteFiles | Update::Robots(_) => Ok(()),
         };
         if let Err(failure) = permission {
@@ -237,12 +239,21 @@ pub(super) fn has_given_addresses(lane: &Lane, rules: &Rules) -> bool {
 
 /// The addresses in `list` that are safe to connect to for this URL. If a proxy resolves the name, the list is empty
 /// and only port and name are checked; refusing private addresses is left to the proxy.
-pub(super) fn permitted(rules: &Rules, url: &Url, list: &Arc<[IpAddr]>) -> Result<Arc<[IpAddr]>, Failure> {
+pub(super) fn permitted(
+    rules: &Rules,
+    url: &Url,
+    access: PartAccess,
+    list: &Arc<[IpAddr]>,
+) -> Result<Arc<[IpAddr]>, Failure> {
     if address::is_blocked_port(url.port()) {
         let message = format!("port {} is blocked: it belongs to another protocol", url.port());
         return Err(Failure::new(ErrorKind::BlockedPort, message));
     }
-    if rules.allows_private(url.host(), url.port()) {
+    if access != PartAccess::SameOrigin && rules.presents_client_certificate_to(url) {
+        let message = "the page of another origin must not use the client certificate";
+        return Err(Failure::new(ErrorKind::PrivateAddress, message));
+    }
+    if rules.allows_private(url.host(), url.port(), access) {
         return Ok(Arc::clone(list));
     }
     if let Some(why) = address::name_refusal(url.host()) {

@@ -70,7 +70,8 @@ impl Workbench {
                 Pick::Nothing(until) => return Selection::Blocked(until),
             };
             let given = self.rules.given_addresses(link.url.host(), link.url.port()).map(Arc::from);
-            let addresses = match pick::permitted(&self.rules, &link.url, given.as_ref().unwrap_or(&known)) {
+            let list = given.as_ref().unwrap_or(&known);
+            let addresses = match pick::permitted(&self.rules, &link.url, purpose.access(), list) {
                 Ok(addresses) => addresses,
                 Err(failure) => {
                     self.decided.push_back(pick::refused(link, purpose, failure, now));
