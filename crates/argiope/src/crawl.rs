@@ -338,6 +338,22 @@ impl Crawl {
     }
     // end: crawl-close
 
+    /// Ends the crawl at once: fetches in flight are given up. In a crawl directory, the next run sends them again. Of the
+    /// pages that were delivered, those that are processed are, as with [`Crawl::close`].
+    ///
+    /// # Errors
+    ///
+    /// The error that ended the crawl early.
+    pub async fn abort(mut self) -> Result<Summary, Error> {
+        self.process_held();
+        self.end_now();
+        self.drop_unread();
+        match self.keeper.take() {
+            Some(keeper) => join(keeper).await,
+            None => self.end_result(),
+        }
+    }
+
     /// Refuses further pages. Those that wait are dropped, because fetches in flight may need their memory.
     fn drop_unread(&mut self) {
         self.visits.close();
@@ -423,7 +439,11 @@ impl Crawl {
     /// Polls for the next page, or for the state in which no work is left but pages that are not acknowledged.
     pub(crate) fn poll_or_idle(&mut self, cx: &mut Context<'_>) -> Poll<Delivery> {
         match self.poll_acked(cx) {
-            Poll::Ready(Some((page, ack))) => Poll::Ready(Delivery::Page(page, ack)),
+            Poll::Ready(Some((page, ack))) => {
+                // An answer from before this page is processed would not say whether the crawl is idle after it.
+                self.asked = Asked::Nothing;
+                Poll::Ready(Delivery::Page(page, ack))
+            }
             Poll::Ready(None) => Poll::Ready(Delivery::End),
             Poll::Pending if self.is_answered(Asked::Idle) => {
                 self.asked = Asked::Nothing;

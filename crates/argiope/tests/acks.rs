@@ -95,6 +95,25 @@ fn an_open_acknowledgement_keeps_the_crawl_open() {
 }
 
 #[test]
+fn a_crawl_without_open_acknowledgements_is_over_and_not_idle() {
+    let (_web, root) = serve();
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut pages = Crawl::builder(&root).directory(folder.path().join("c")).start_blocking().expect("it starts");
+        let mut count = 0;
+        loop {
+            match pages.next_or_idle() {
+                Delivery::Page(_, ack) => ack.done(),
+                Delivery::Idle => panic!("idle after {count} pages, which are all done"),
+                _ => break,
+            }
+            count += 1;
+        }
+        assert_eq!(count, PAGES);
+    }
+}
+
+#[test]
 fn an_acknowledgement_may_be_done_on_another_thread_while_the_reader_waits() {
     let mut pages = canned().start_blocking().expect("it starts");
     let (sender, receiver) = std::sync::mpsc::channel::<(Page, Ack)>();
@@ -273,6 +292,25 @@ fn serve() -> (RunningWeb, String) {
     let site = site.fallback(Response::html("<title>x</title>"));
     let root = site.url("/0");
     (PracticeWeb::new().site(site).start().expect("the practice web starts"), root)
+}
+
+#[test]
+fn a_crawl_that_is_aborted_leaves_the_rest_to_the_next_run() {
+    let (_web, root) = serve();
+    let folder = tempfile::tempdir().expect("a folder");
+    let builder = || Crawl::builder(&root).robots(RobotsPolicy::Ignore).directory(folder.path().join("c"));
+    block_on(async {
+        let mut crawl = builder().start().await.expect("it starts");
+        let (first, ack) = crawl.next_acked().await.expect("a page");
+        ack.done();
+        let held = crawl.next_acked().await.expect("a page");
+        let summary = crawl.abort().await.expect("it ends");
+        assert!(summary.unread >= 1, "{summary:?}");
+        drop(held);
+        let rest = rest(builder());
+        let unique: BTreeSet<usize> = rest.iter().copied().collect();
+        assert_eq!((rest.len(), unique), (PAGES - 1, &all() - &BTreeSet::from([number(&first)])));
+    });
 }
 
 /// The child process of the next test, which kills it. Returns at once if the test runner calls it.

@@ -275,7 +275,8 @@ impl Document {
         self.tree.nodes.len()
     }
 
-    pub(crate) fn element(&self, id: NodeId) -> Element<'_> {
+    /// The element with this [`Element::index`]. A number that is not the index of an element gives an empty element.
+    pub fn element(&self, id: u32) -> Element<'_> {
         Element { document: self, node: id }
     }
 
@@ -340,6 +341,11 @@ impl PartialEq for Element<'_> {
 }
 
 impl<'a> Element<'a> {
+    /// A number that stands for the element in its document: see [`Document::element`].
+    pub fn index(&self) -> u32 {
+        self.node
+    }
+
     /// The name in lower case.
     pub fn name(&self) -> &'a str {
         self.document.name_text(self.name_id())

@@ -38,8 +38,8 @@ pub(super) struct LibraryReader {
     next_receipts: Vec<Signal>,
     /// Called when the log is durable up to the position beside it.
     receipts: VecDeque<(u64, Signal)>,
-    /// Called when no work is left but pages that are not processed.
-    idle: Vec<Signal>,
+    /// Called when no work is left but pages that are not processed. A later question replaces it.
+    idle: Option<Signal>,
     /// Called at the time beside it, or when no work is left.
     alarms: Vec<(Time, Signal)>,
 }
@@ -159,13 +159,14 @@ impl<F: Store> KeeperLoop<F> {
 
     /// Calls `signal` once no work is left but pages that the reader has not processed.
     pub(super) fn signal_idle(&mut self, signal: Signal) {
-        self.reader.idle.push(signal);
+        self.reader.idle = Some(signal);
     }
 
-    /// Calls the idle signals and the alarms if no link is queued or in flight, and every page is delivered.
+    /// Calls the idle signal and the alarms if no link is queued or in flight, every page is delivered, and one of them
+    /// is not processed. If all are processed, the crawl is about to end.
     pub(super) fn report_idle(&mut self) {
-        let has_signals = !self.reader.idle.is_empty() || !self.reader.alarms.is_empty();
-        if !has_signals || self.reader.holds > 0 {
+        let has_signals = self.reader.idle.is_some() || !self.reader.alarms.is_empty();
+        if !has_signals || self.reader.holds > 0 || !self.reader.has_work() {
             return;
         }
         let is_over = self.keeper.ended().is_some();
@@ -173,7 +174,7 @@ impl<F: Store> KeeperLoop<F> {
         let is_busy = self.keeper.bench().in_flight() > 0 || self.keeper.postponed() > 0 || !self.visits.is_empty();
         if !has_work && !is_busy && self.commits.collected_pages() == 0 && !self.commits.is_busy() {
             let delivered = self.reader.delivered;
-            self.reader.idle.drain(..).for_each(|signal| signal(delivered));
+            self.reader.idle.take().into_iter().for_each(|signal| signal(delivered));
             self.ring(Time::NEVER);
         }
     }
