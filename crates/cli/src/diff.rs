@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
 
 use argiope_core::base::digest::BodyDigest;
 use argiope_core::crawl::record::page_state::PageState;
@@ -14,8 +13,9 @@ use argiope_core::{ErrorKind, Outcome};
 use argiope_store::disk::HistoryEvent;
 use serde::{Deserialize, Serialize};
 
-use crate::export::sorted::Sorted;
 use crate::records::{self, ReadError, StoredRecord};
+use crate::results::Results;
+use crate::sorted::Sorted;
 
 /// Maximum number of redirects that are kept per round, to find all members of a redirect loop.
 const MAX_REDIRECTS: usize = 10_000;
@@ -87,17 +87,17 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares the last two rounds of a crawl directory; `None` if there is only one. `progress` receives the number
+    /// Compares the last two rounds of a crawl; `None` if there is only one. `progress` receives the number
     /// of records read so far.
-    pub fn of_rounds(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Option<Self>, ReadError> {
+    pub fn of_rounds(results: &Results, progress: &mut dyn FnMut(u64)) -> Result<Option<Self>, ReadError> {
         let mut states = Sorted::default();
-        let after = add_rounds(directory, 0, &mut states, progress)?;
+        let after = add_rounds(results, 0, &mut states, progress)?;
         let Some(before) = after.checked_sub(1) else { return Ok(None) };
         Ok(Some(Self { states, before, after, absent_is_gone: false }))
     }
 
-    /// Compares the last rounds of two crawl directories.
-    pub fn of_directories(before: &Path, after: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ReadError> {
+    /// Compares the last rounds of two crawls.
+    pub fn of_crawls(before: &Results, after: &Results, progress: &mut dyn FnMut(u64)) -> Result<Self, ReadError> {
         let mut states = Sorted::default();
         let before = add_rounds(before, 0, &mut states, progress)?;
         let after = add_rounds(after, before + 1, &mut states, progress)?;
@@ -169,16 +169,16 @@ struct UrlPair {
     after: Option<RecordState>,
 }
 
-/// Adds the pages of all rounds of a directory. Rounds are numbered from `first_round`. Returns the number of the last one.
+/// Adds the pages of all rounds of a crawl. Rounds are numbered from `first_round`. Returns the number of the last one.
 fn add_rounds(
-    directory: &Path,
+    results: &Results,
     first_round: u32,
     states: &mut Sorted,
     progress: &mut dyn FnMut(u64),
 ) -> Result<u32, ReadError> {
     let (mut round, mut count) = (first_round, 0);
     let mut redirects = RedirectStates::default();
-    records::walk_latest(directory, |event| {
+    results.walk_latest(|event| {
         match event {
             HistoryEvent::Round => {
                 round += 1;

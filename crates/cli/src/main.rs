@@ -15,6 +15,9 @@ mod report_page;
 mod results;
 mod screen;
 mod soft_404;
+mod sorted;
+mod temporary;
+mod ticker;
 mod wording;
 
 fn main() -> std::process::ExitCode {

@@ -3,19 +3,18 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
 use argiope_core::crawl::rules::{Config, Rules, ScopeKind};
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::{LinkKind, Outcome, UrlRef};
-use argiope_fleet::segments::open_graph;
 use argiope_store::disk::{GraphRound, HistoryEvent, PageEdges};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 use crate::report::{FaultySitemap, is_guess};
+use crate::results::Results;
 
 /// The hash that stands for a URL or a text.
 pub fn text_hash(text: &str) -> u64 {
@@ -165,10 +164,10 @@ impl SiteIndex {
             && self.rules.as_ref().is_some_and(|rules| is_guess(outcome, record.error.as_deref(), &record.url, rules))
     }
 
-    /// Reads the records and the link graph of a crawl directory.
-    pub fn of(directory: &Path) -> Result<Self, ReadError> {
+    /// Reads the records and the link graph of a crawl.
+    pub fn of(results: &Results) -> Result<Self, ReadError> {
         let mut index = Self::default();
-        records::walk(directory, |event| {
+        results.walk(|event| {
             match event {
                 HistoryEvent::Link { url, kind, .. } => {
                     let entry = index.pages.entry(text_hash(url)).or_default();
@@ -194,7 +193,7 @@ impl SiteIndex {
             }
             Ok(())
         })?;
-        records::latest(directory, |record| {
+        results.latest(|record| {
             if record.is_page() {
                 index.add(&record);
             } else {
@@ -209,7 +208,7 @@ impl SiteIndex {
             .faulty_sitemaps
             .retain(|sitemap| !sitemap.may_be_guess || robots.values().any(|text| names_sitemap(text, &sitemap.url)));
         index.near_duplicates = near_duplicates::pairs(std::mem::take(&mut index.sketches));
-        let mut graph = open_graph(directory, GraphRound::Latest)?;
+        let mut graph = results.graph(GraphRound::Latest)?;
         graph.pages(|page| {
             index.add_edges(&page);
             Ok::<(), ReadError>(())

@@ -10,13 +10,13 @@ mod near_duplicates;
 mod robots_lint;
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Duration;
 
 use argiope_core::Outcome;
 
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{ReadError, StoredRecord};
 use crate::report::CheckedLinks;
+use crate::results::Results;
 use crate::soft_404::says_not_found;
 pub use catalogue::{CATALOGUE, FindingId, FindingKind, Severity};
 use index::{InsecureEdge, SiteIndex, body_hash, foreign_canonical, is_fetched_html, text_hash};
@@ -84,17 +84,17 @@ pub struct Audit {
 
 impl Audit {
     /// Audits the latest round of a crawl directory.
-    pub fn of_directory(directory: &Path, options: &AuditOptions) -> Result<Self, ReadError> {
-        let index = SiteIndex::of(directory)?;
+    pub fn of(results: &Results, options: &AuditOptions) -> Result<Self, ReadError> {
+        let index = SiteIndex::of(results)?;
         let mut judge = Judge { index: &index, options, findings: Vec::new(), near_duplicate_urls: HashMap::new() };
         judge.findings.resize_with(CATALOGUE.len(), Default::default);
         judge.judge_robots_files();
         judge.judge_sitemaps();
         judge.judge_insecure_links();
-        if let Some(checked) = CheckedLinks::of_directory(directory)? {
+        if let Some(checked) = CheckedLinks::of(results)? {
             judge.judge_checked_links(&checked);
         }
-        records::latest_pages(directory, |record| {
+        results.latest_pages(|record| {
             judge.judge_page(record);
             Ok(())
         })?;

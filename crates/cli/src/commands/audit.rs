@@ -15,6 +15,7 @@ use super::{FAILED, FINDINGS, print_error, standard_output};
 use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
 use crate::export::csv::{self, Formulas};
 use crate::flags::config_file::UsageError;
+use crate::results::Results;
 use crate::wording;
 
 /// Maximum number of pages listed per finding in the text format.
@@ -102,7 +103,7 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
     let max_listed =
         if lists_first_pages && args.baseline.is_none() { AuditOptions::default().max_listed } else { usize::MAX };
     let options = AuditOptions { slow_after: args.slow.0, max_listed };
-    let mut audit = match Audit::of_directory(directory, &options) {
+    let mut audit = match Audit::of(&Results::at(directory), &options) {
         Ok(audit) => audit,
         Err(error) => {
             print_error(&visible(&error.to_string()));

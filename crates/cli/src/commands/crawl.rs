@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::report::CrawlReport;
+use crate::results::Results;
 use argiope_core::crawl::rules::{ProgramSettings, Rules};
 use argiope_core::crawl::schedule::frontier::{History as _, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::{End, Settled};
@@ -132,7 +133,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
         RunKind::Resumed => Some(format!("resuming, {pages} fetched, {} queued", wording::plural(queued, "URL"))),
         RunKind::Finished => {
             // Exit codes describe the state of the crawl directory, not of this run.
-            let report = match CrawlReport::from_directory(&path) {
+            let report = match CrawlReport::of(&Results::at(&path)) {
                 Ok(report) => report,
                 Err(error) => return Ok(fail(messages, &error.to_string())),
             };
@@ -351,13 +352,13 @@ pub(super) fn crawl<F: Store + Send + 'static>(
     let needs_earlier_runs =
         !report.has_root_page || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
     let should_reread = settled_before > 0 && (settled_before <= MAX_REREAD || needs_earlier_runs);
-    let whole = directory.filter(|_| should_reread).map(CrawlReport::from_directory);
+    let whole = directory.filter(|_| should_reread).map(|directory| CrawlReport::of(&Results::at(directory)));
     let is_whole = settled_before == 0 || matches!(whole, Some(Ok(_)));
     if let Some(Ok(whole)) = whole {
         report = whole;
     } else if let Some(directory) = directory {
         // Ignored: without the other referrers, the report still names the page on which each broken link was found.
-        let _ = report.name_referrers(directory);
+        let _ = report.name_referrers(&Results::at(directory));
     }
     if let Ok(live) = Arc::try_unwrap(live) {
         live.stop();

@@ -15,7 +15,8 @@ use super::{FAILED, FINDINGS, print_error, standard_output};
 use crate::diff::{Diff, DiffEntry, DiffTotals, RecordState};
 use crate::flags::config_file::UsageError;
 use crate::records::ReadError;
-use crate::screen::ticker::Ticker;
+use crate::results::Results;
+use crate::ticker::Ticker;
 use crate::wording;
 
 /// `argiope diff`: what changed.
@@ -108,8 +109,8 @@ fn write(args: &DiffArgs, out: &mut impl Write) -> Result<DiffTotals, ReadError>
     let mut ticker = Ticker::start();
     let mut progress = |count| ticker.tick(count);
     let mut diff = match &args.later {
-        Some(later) => Diff::of_directories(&args.directory, later, &mut progress)?,
-        None => Diff::of_rounds(&args.directory, &mut progress)?.ok_or_else(|| {
+        Some(later) => Diff::of_crawls(&Results::at(&args.directory), &Results::at(later), &mut progress)?,
+        None => Diff::of_rounds(&Results::at(&args.directory), &mut progress)?.ok_or_else(|| {
             ReadError::Usage(format!(
                 "{} has been crawled once; run the crawl again with --recrawl, or name a second crawl directory",
                 visible(&args.directory.display().to_string())

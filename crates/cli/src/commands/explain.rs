@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::explain::{DiscoveryStep, ExplainError, Explanation, RedirectPath, RobotsExplanation, UrlState, explain};
 use crate::records::StoredRecord;
+use crate::results::Results;
 use argiope_check::advice_words;
 use argiope_core::LinkKind;
 use argiope_store::disk::Referrers;
@@ -31,7 +32,7 @@ pub struct ExplainArgs {
 
 /// Prints everything that is known about the URL.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, UsageError> {
-    match explain(&args.directory, &args.url) {
+    match explain(&Results::at(&args.directory), &args.url) {
         Ok(explanation) => {
             let mut text = render(&explanation);
             if explanation.crawled_by.is_some() {

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use crate::export::csv::Formulas;
 use crate::export::{self, PageTable, Rows, TableOptions};
-use crate::records::{self, ReadError};
+use crate::records::ReadError;
+use crate::results::Results;
 use argiope_runtime::atomic_file::AtomicFile;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -20,7 +21,6 @@ use crate::wording;
 use argiope_content::{Extraction, TextRequest};
 use argiope_core::base::escape::visible;
 use argiope_core::crawl::schedule::keeper::Change;
-use argiope_fleet::segments::SegmentStore;
 use argiope_runtime::content_reader;
 
 /// Size of the write buffer.
@@ -170,7 +170,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
 
 /// Tells the user how many pages are missing in the export, because the last round fetched them without `--warc`.
 fn tell_unarchived(args: &ExportArgs) -> Result<(), (ReadError, String)> {
-    let count = export::unarchived_pages(&args.directory).map_err(|error| (error, "standard error".to_owned()))?;
+    let count = export::unarchived_pages(&results(args)).map_err(|error| (error, "standard error".to_owned()))?;
     if count > 0 {
         let pages = wording::plural(count, "page");
         // Ignored: if standard error is closed, the message has no reader.
@@ -183,10 +183,7 @@ fn tell_unarchived(args: &ExportArgs) -> Result<(), (ReadError, String)> {
 /// the name of the target.
 fn export_to_file(args: &ExportArgs, what: Wanted<'_>, path: &Path) -> Result<(), (ReadError, String)> {
     let export = || -> Result<(), ReadError> {
-        let directory = &args.directory;
-        if !directory.join("crawl.json").exists() && !SegmentStore::has_results(directory) {
-            return Err(ReadError::Refused(records::not_a_crawl_directory(directory)));
-        }
+        results(args).check()?;
         let mut out = BufWriter::with_capacity(BUFFER, AtomicFile::create_output(path)?);
         write(args, what, Some(path), &mut out)?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -204,6 +201,10 @@ fn text_request(args: &ExportArgs) -> Result<Option<TextRequest>, UsageError> {
         _ if args.content != "main" => Err(UsageError("--content is for --format text and markdown".to_owned())),
         _ => Ok(None),
     }
+}
+
+fn results(args: &ExportArgs) -> Results {
+    Results::at(&args.directory)
 }
 
 /// Whether the output is a CSV table.
@@ -228,7 +229,7 @@ fn is_folder(path: &Path) -> bool {
 /// Writes one file per page.
 fn export_to_folder(args: &ExportArgs, text: Option<&TextRequest>, folder: &Path) -> Result<(), (ReadError, String)> {
     let Some(text) = text else { return Ok(()) };
-    let written = export::text_files(&args.directory, text, folder);
+    let written = export::text_files(&results(args), text, folder);
     let count = written.map_err(|error| (error, folder.display().to_string()))?;
     // Ignored: if standard error is closed, the message has no reader.
     let _ = writeln!(io::stderr(), "{}: {}", visible(&folder.display().to_string()), wording::plural(count, "file"));
@@ -238,7 +239,7 @@ fn export_to_folder(args: &ExportArgs, text: Option<&TextRequest>, folder: &Path
 /// Writes a folder that opens in a browser.
 fn export_site(args: &ExportArgs, folder: &Path) -> Result<(), (ReadError, String)> {
     let name = folder.display().to_string();
-    let count = export::site(&args.directory, folder).map_err(|error| (error, name.clone()))?;
+    let count = export::site(&results(args), folder).map_err(|error| (error, name.clone()))?;
     let mut message = format!("{}: {}", visible(&name), wording::plural(count.files, "file"));
     if count.missing > 0 {
         let are = if count.missing == 1 { "is" } else { "are" };
@@ -260,26 +261,26 @@ fn write(
     path: Option<&Path>,
     out: &mut (impl Write + Send),
 ) -> Result<(), ReadError> {
+    let results = &results(args);
     if let Some(text) = text {
-        return export::text_lines(&args.directory, text, out);
+        return export::text_lines(results, text, out);
     }
-    let directory = &args.directory;
     let formulas = Formulas::from_flag(args.raw_csv);
     let options = TableOptions { rules, columns: &args.columns, rows: args.rows, changes: &args.status };
-    let table = || PageTable::open(directory, options);
+    let table = || PageTable::open(results, options);
     match args.format {
         ExportFormat::Jsonl => match rules {
-            Some(rules) => export::jsonl_extracted(directory, rules, &args.status, out),
-            None => export::jsonl(directory, &args.status, out),
+            Some(rules) => export::jsonl_extracted(results, rules, &args.status, out),
+            None => export::jsonl(results, &args.status, out),
         },
         ExportFormat::Csv => export::csv(table()?, formulas, out),
         ExportFormat::Parquet => export::parquet(table()?, out),
-        ExportFormat::Links if path.is_some_and(is_graphml) => export::graphml(directory, out),
-        ExportFormat::Links => export::links(directory, formulas, out),
-        ExportFormat::Graphml => export::graphml(directory, out),
-        ExportFormat::Sitemap => export::sitemap(directory, out, path),
-        ExportFormat::Cdxj => export::cdxj(directory, out),
-        ExportFormat::Wacz => export::wacz(directory, out),
+        ExportFormat::Links if path.is_some_and(is_graphml) => export::graphml(results, out),
+        ExportFormat::Links => export::links(results, formulas, out),
+        ExportFormat::Graphml => export::graphml(results, out),
+        ExportFormat::Sitemap => export::sitemap(results, out, path),
+        ExportFormat::Cdxj => export::cdxj(results, out),
+        ExportFormat::Wacz => export::wacz(results, out),
         // `run` calls `export_site` for the first, and the others have a text.
         ExportFormat::Site | ExportFormat::Text | ExportFormat::Markdown => {
             Err(ReadError::Refused("a site is a folder, not a file".to_owned()))

@@ -7,14 +7,15 @@ use std::process::ExitCode;
 use argiope_core::base::escape::visible;
 use clap_mangen::Man;
 
+use super::command_line;
 use super::{FAILED, print_error, standard_output};
-use crate::flags::{self, ManArgs};
+use crate::flags::ManArgs;
 
 /// Prints the page of `argiope`, or writes the pages of all commands to a directory.
 pub fn run(args: &ManArgs) -> ExitCode {
     let written = match &args.directory {
         Some(directory) => write_all(directory),
-        None => page(flags::command()).and_then(|page| standard_output::write(&page)),
+        None => page(command_line::command()).and_then(|page| standard_output::write(&page)),
     };
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -28,7 +29,7 @@ pub fn run(args: &ManArgs) -> ExitCode {
 
 fn write_all(directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(flags::command().disable_help_subcommand(true), directory)
+    clap_mangen::generate_to(command_line::command().disable_help_subcommand(true), directory)
 }
 
 fn page(command: clap::Command) -> io::Result<Vec<u8>> {

@@ -10,6 +10,7 @@
 
 pub mod audit;
 pub mod check;
+mod command_line;
 mod control_socket;
 mod crawl;
 mod crawl_control;
@@ -17,6 +18,8 @@ pub mod ctl;
 #[cfg(feature = "demo")]
 mod demo;
 pub mod diff;
+#[cfg(test)]
+mod documented_commands_tests;
 #[cfg(feature = "demo")]
 pub mod exhibition;
 pub mod explain;
@@ -26,6 +29,8 @@ pub mod fleet;
 mod interrupt;
 mod man;
 mod record_stream;
+#[cfg(all(test, feature = "dashboard", feature = "demo"))]
+mod reference_tests;
 pub mod report;
 pub mod robots;
 pub mod serve;
@@ -37,9 +42,10 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::flags::config_file::UsageError;
-use crate::flags::{self, Command, config_file};
+use crate::flags::config_file::{self, UsageError};
+
 use crate::locale::localized;
+use command_line::Command;
 
 /// Exit code: the command could not start or could not continue.
 const FAILED: u8 = 1;
@@ -55,7 +61,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(code) = exhibition::run_as_child(&arguments) {
         return code;
     }
-    let arguments = match flags::parse(arguments) {
+    let arguments = match command_line::parse(arguments) {
         Ok(arguments) => arguments,
         // Help and version, which are data.
         Err(error) if !error.use_stderr() => {
@@ -108,7 +114,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn completions(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut flags::command(), "argiope", &mut script);
+    clap_complete::generate(shell, &mut command_line::command(), "argiope", &mut script);
     standard_output::print(&script)
 }
 

@@ -22,6 +22,7 @@ use crate::records::ReadError;
 use crate::report::detail::{self, MAX_GROUP_URLS};
 use crate::report::words::{PLAIN_HTTP, headline, reason_words, with_phrase};
 use crate::report_page::{self, ReportPage};
+use crate::results::Results;
 use crate::wording;
 use argiope_core::base::escape::{json_line, visible};
 use serde_json::{Value, json};
@@ -63,16 +64,17 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
     if let Some(group) = args.list.as_deref().filter(|group| !detail::is_group(group)) {
         return Err(UsageError(format!("--list {group}: there is no such group; --help lists the groups")));
     }
+    let results = Results::at(&args.directory);
     let written = if let Some(group) = &args.list {
-        print_group(&args.directory, group)
+        print_group(&results, group)
     } else if args.html.is_some() {
-        html_page(&args.directory).and_then(|page| Ok(write_output(page.as_bytes())?))
+        html_page(&results).and_then(|page| Ok(write_output(page.as_bytes())?))
     } else if args.json {
-        json_document(&args.directory).and_then(|document| Ok(write_output(&json_line(&document))?))
+        json_document(&results).and_then(|document| Ok(write_output(&json_line(&document))?))
     } else {
-        CrawlReport::from_directory(&args.directory).and_then(|report| {
-            let links = LinkFacts::of_directory(&args.directory)?;
-            let checked = CheckedLinks::of_directory(&args.directory)?;
+        CrawlReport::of(&results).and_then(|report| {
+            let links = LinkFacts::of(&results)?;
+            let checked = CheckedLinks::of(&results)?;
             let text = render(&report, true) + &render_links(&links) + &render_checked(checked.as_ref());
             Ok(standard_output::write_text(&text)?)
         })
@@ -91,30 +93,29 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
 }
 
 /// Prints all URLs of a group.
-fn print_group(directory: &Path, group: &str) -> Result<(), ReadError> {
+fn print_group(results: &Results, group: &str) -> Result<(), ReadError> {
     let mut out = BufWriter::new(standard_output::open()?);
-    CrawlReport::urls_of(directory, group, |url| Ok(writeln!(out, "{}", localized(&visible(url)))?))?;
+    CrawlReport::urls_of(results, group, |url| Ok(writeln!(out, "{}", localized(&visible(url)))?))?;
     Ok(out.flush()?)
 }
 
 /// Renders the report of a crawl directory as one HTML page.
-pub fn html_page(directory: &Path) -> Result<String, ReadError> {
-    let (report, detail) = CrawlReport::detailed(directory)?;
-    let audit =
-        Audit::of_directory(directory, &AuditOptions { max_listed: MAX_GROUP_URLS, ..AuditOptions::default() })?;
-    let run = RunFacts::of_directory(directory)?;
-    let name = if run.site.is_empty() { crawl_name(directory) } else { run.site.clone() };
-    let directory = directory.display().to_string();
+pub fn html_page(results: &Results) -> Result<String, ReadError> {
+    let (report, detail) = CrawlReport::detailed(results)?;
+    let audit = Audit::of(results, &AuditOptions { max_listed: MAX_GROUP_URLS, ..AuditOptions::default() })?;
+    let run = RunFacts::of(results)?;
+    let name = if run.site.is_empty() { crawl_name(results.location()) } else { run.site.clone() };
+    let directory = results.location().display().to_string();
     let page =
         ReportPage { report: &report, detail: &detail, audit: &audit, run: &run, name: &name, directory: &directory };
     Ok(report_page::render(&page))
 }
 
 /// The figures of the report, and the findings of the audit, as JSON.
-fn json_document(directory: &Path) -> Result<Value, ReadError> {
-    let (report, detail) = CrawlReport::detailed(directory)?;
+fn json_document(results: &Results) -> Result<Value, ReadError> {
+    let (report, detail) = CrawlReport::detailed(results)?;
     // Only the numbers of findings, not their pages.
-    let audit = Audit::of_directory(directory, &AuditOptions { max_listed: 0, ..AuditOptions::default() })?;
+    let audit = Audit::of(results, &AuditOptions { max_listed: 0, ..AuditOptions::default() })?;
     let groups: BTreeMap<&str, Value> = detail
         .groups
         .iter()
@@ -129,7 +130,7 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         })
         .collect();
     Ok(json!({
-        "name": crawl_name(directory),
+        "name": crawl_name(results.location()),
         "running": report.is_running,
         "end": report.end.as_str(),
         "seconds": report.elapsed.as_secs_f64(),
@@ -145,8 +146,8 @@ fn json_document(directory: &Path) -> Result<Value, ReadError> {
         "needs_scripts": report.needs_scripts,
         "duplicates": duplicates_value(&report),
         "changes": report.changes.as_ref().map(changes_value),
-        "links": links_value(&LinkFacts::of_directory(directory)?),
-        "check": CheckedLinks::of_directory(directory)?.map(|checked| checked.to_json()),
+        "links": links_value(&LinkFacts::of(results)?),
+        "check": CheckedLinks::of(results)?.map(|checked| checked.to_json()),
         "bytes_wire": report.bytes_wire,
         "bytes_body": report.bytes_body,
         "outcomes": report.outcomes,

@@ -15,7 +15,7 @@ use clap::Args;
 use super::source::DirectorySource;
 use super::{FAILED, print_error, report};
 use crate::flags::config_file::UsageError;
-use crate::records::not_a_crawl_directory;
+use crate::results::Results;
 use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug)]
@@ -35,8 +35,8 @@ pub struct ServeArgs {
 
 /// Serves a crawl directory until the process is terminated.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
-    if !args.directory.join("crawl.json").is_file() {
-        print_error(&visible(&not_a_crawl_directory(&args.directory)));
+    if let Err(error) = Results::at(&args.directory).directory() {
+        print_error(&visible(&error.to_string()));
         return Ok(ExitCode::from(FAILED));
     }
     let source = Arc::new(DirectorySource(args.directory.clone()));

@@ -8,6 +8,7 @@ use argiope_core::crawl::status::Status;
 
 use super::control_socket::{self, ControlRequest};
 use super::{explain, report};
+use crate::results::Results;
 
 /// A crawl directory; a running crawl is reached through its socket.
 pub struct DirectorySource(pub PathBuf);
@@ -35,12 +36,13 @@ const NO_DIRECTORY: &str = "this crawl has no crawl directory";
 /// Explains why a URL was or was not fetched.
 pub fn explain(directory: Option<&Path>, url: &str) -> Result<String, String> {
     let directory = directory.ok_or(NO_DIRECTORY)?;
-    let explanation = crate::explain::explain(directory, url.trim()).map_err(|error| error.to_string())?;
+    let explanation =
+        crate::explain::explain(&Results::at(directory), url.trim()).map_err(|error| error.to_string())?;
     Ok(explain::render(&explanation))
 }
 
 /// Renders the report of the committed records as an HTML page.
 pub fn report(directory: Option<&Path>) -> Result<String, String> {
     let directory = directory.ok_or(NO_DIRECTORY)?;
-    report::html_page(directory).map_err(|error| error.to_string())
+    report::html_page(&Results::at(directory)).map_err(|error| error.to_string())
 }

@@ -1,14 +1,13 @@
 //! Why the links to a URL were not followed, from the link graph and the records of the linking pages.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 
 use argiope_core::crawl::rules::Rules;
 use argiope_core::{LinkKind, UrlRef};
-use argiope_fleet::segments::SegmentStore;
-use argiope_store::disk::{HistoryEvent, LinkGraph, UrlTracer};
+use argiope_store::disk::LinkGraph;
 
 use crate::records::{self, ReadError};
+use crate::results::Results;
 
 /// Why a link is not followed, apart from scope and traps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,34 +43,17 @@ pub struct PageWithLink {
 }
 
 /// The depth of these pages, and whether they forbid following their links.
-pub fn linking_pages(directory: &Path, urls: &[String]) -> Result<HashMap<String, PageWithLink>, ReadError> {
-    let mut pages: HashMap<String, PageWithLink> = HashMap::new();
-    if SegmentStore::has_results(directory) {
-        records::walk(directory, |event| {
-            match event {
-                HistoryEvent::Link { url, depth, .. } if urls.iter().any(|known| known == url) => {
-                    pages.entry(url.to_owned()).or_insert(PageWithLink { depth, nofollow: false });
-                }
-                HistoryEvent::FinalOutcome { line, .. } => {
-                    let record = records::read(line)?;
-                    if let Some(page) = pages.get_mut(&*record.url) {
-                        page.nofollow = record.nofollow;
-                    }
-                }
-                _ => {}
-            }
-            Ok(())
-        })?;
-        return Ok(pages);
-    }
-    let mut tracer = UrlTracer::open(directory)?;
-    for url in urls {
-        let trace = tracer.url(url)?;
-        let record = trace.records.last().map(|record| records::read(record)).transpose()?;
-        let depth = trace.links.first().map_or(0, |link| link.depth);
-        pages.insert(url.clone(), PageWithLink { depth, nofollow: record.is_some_and(|record| record.nofollow) });
-    }
-    Ok(pages)
+pub fn linking_pages(results: &Results, urls: &[String]) -> Result<HashMap<String, PageWithLink>, ReadError> {
+    let texts: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let traces = results.tracer()?.urls(&texts)?;
+    urls.iter()
+        .zip(traces)
+        .map(|(url, trace)| {
+            let record = trace.records.last().map(|record| records::read(record)).transpose()?;
+            let depth = trace.links.first().map_or(0, |link| link.depth);
+            Ok((url.clone(), PageWithLink { depth, nofollow: record.is_some_and(|record| record.nofollow) }))
+        })
+        .collect()
 }
 
 /// Why the links of these pages to the URL are not followed. Empty if one of them is of a kind that is followed: then

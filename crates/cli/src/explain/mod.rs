@@ -1,31 +1,24 @@
-//! Explains why a URL was or was not fetched, from the log of a crawl directory.
-//!
-//! The log has an index, which gives the positions of the records of a URL. The results of a fleet have none. They are read
-//! from front to back, once for the URL itself and once for each page on the discovery path to it.
+//! Explains why a URL was or was not fetched, from the results of a crawl.
 
 mod links;
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use argiope_core::base::url::StripParams;
-use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::page::robots::{Robots, RobotsVerdict};
 use argiope_core::page::scope::{ScopeRule, ScopeVerdict, percent_decoded};
-use argiope_core::{LinkKind, Outcome, Url, UrlRef};
-use argiope_fleet::segments::{SegmentStore, open_graph};
-use argiope_store::disk::{
-    self, CrawlSettings, GraphRound, HistoryEvent, HostTrace, LinkGraph, Referrers, TracedLink, UrlTracer,
-};
+use argiope_core::{LinkKind, Outcome, Url};
+use argiope_store::disk::{CrawlSettings, HostTrace, Referrers, TracedLink, UrlTrace};
 use regex::Regex;
 
 pub use links::UnfollowedReason;
 
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
+use crate::results::{Results, Tracer};
 
 /// Redirects that are followed and shown.
 const MAX_HOPS: usize = 20;
@@ -140,14 +133,14 @@ pub enum ExplainError {
 }
 
 /// Explains one URL.
-pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError> {
-    let mut source = Source::open(directory)?;
+pub fn explain(results: &Results, text: &str) -> Result<Explanation, ExplainError> {
+    let mut tracer = results.tracer()?;
     let candidates = match text.starts_with('/') {
-        true => candidates_at_path(&source.first_roots()?, text),
+        true => candidates_at_path(&tracer.first_roots()?, text),
         false => candidates(text),
     };
     let candidates = candidates.map_err(|bad| ExplainError::Url(text.to_owned(), bad))?;
-    let mut found = source.search(candidates)?;
+    let mut found = search(&mut tracer, candidates)?;
     let config = found.config.take().unwrap_or_default();
     let rules = config.compile(ANY_FINGERPRINT_KEY).ok();
     let kind = found.first_step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
@@ -160,30 +153,30 @@ pub fn explain(directory: &Path, text: &str) -> Result<Explanation, ExplainError
         (None, None) => UrlState::NeverSeen,
     };
     let chain = match found.first_step {
-        Some(step) => source.discovery_path(step)?,
+        Some(step) => discovery_path(&mut tracer, step)?,
         None => Vec::new(),
     };
     let host = HostExplanation { backoff_until: note.rest, crawl_delay, ..found.host };
     let redirects = match &url_state {
-        UrlState::Settled(record, _) => source.redirects(found.url.as_str(), record)?,
+        UrlState::Settled(record, _) => redirects(&mut tracer, found.url.as_str(), record)?,
         _ => RedirectPath::default(),
     };
     let is_given_up = |record: &StoredRecord| record.error.as_deref().is_some_and(argiope_core::Failure::is_given_up);
-    let is_requested_again =
-        matches!((&source, &url_state), (Source::Directory(_), UrlState::Settled(record, _)) if is_given_up(record));
-    let mut graph = source.into_graph()?;
+    let is_requested_again = matches!(results, Results::Directory(_))
+        && matches!(&url_state, UrlState::Settled(record, _) if is_given_up(record));
+    let mut graph = tracer.into_graph()?;
     let referrers = graph.referrers_of(found.url.as_str(), MAX_REFERRERS).map_err(ReadError::from)?;
     // Without a known link, the URL is judged as one on the page of a root.
     let (mut depth, mut unfollowed) = (known_depth.unwrap_or(1), Vec::new());
     if url_state == UrlState::NeverSeen && !referrers.first.is_empty() {
-        let pages = links::linking_pages(directory, &referrers.first)?;
+        let pages = links::linking_pages(results, &referrers.first)?;
         // The depth that the crawl would have given to the URL: that of the first link to it.
         depth = pages.values().map(|page| page.depth.saturating_add(1)).min().unwrap_or(1);
         let is_in_scope = scope(&found.url, kind, depth, &config, rules.as_ref()).rejected.is_none();
         unfollowed = links::unfollowed(&mut graph, found.url.as_str(), &pages, rules.as_ref(), is_in_scope)?;
     }
     let scope = scope(&found.url, kind, depth, &config, rules.as_ref());
-    let crawled_by = disk::crawled_by(directory);
+    let crawled_by = results.crawled_by();
     let mut cuts = found.cuts;
     cuts.retain(|cut| url_state == UrlState::NeverSeen && cut.covers(found.url.as_ref()));
     Ok(Explanation {
@@ -210,92 +203,42 @@ fn candidates(text: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
     Ok(vec![Url::parse(&format!("https://{text}"))?, Url::parse(&format!("http://{text}"))?])
 }
 
-/// Where explanations come from: a crawl directory with an index, or the results of a fleet.
-enum Source<'a> {
-    Directory(UrlTracer),
-    Segments(&'a Path),
+/// Follows the redirect of a record as far as the crawl knows it.
+fn redirects(tracer: &mut Tracer, url: &str, record: &StoredRecord) -> Result<RedirectPath, ReadError> {
+    let mut path = RedirectPath::default();
+    let mut next = record.redirect.clone().map(Cow::into_owned);
+    while let Some(to) = next.filter(|_| path.urls.len() < MAX_HOPS) {
+        if to == url || path.urls.contains(&to) {
+            path.back_to = Some(to);
+            break;
+        }
+        let records = tracer.url(&to)?.records;
+        path.urls.push(to);
+        let last = records.last().map(|record| records::read(record)).transpose()?;
+        next = last.and_then(|record| record.redirect).map(Cow::into_owned);
+    }
+    Ok(path)
 }
 
-impl<'a> Source<'a> {
-    fn open(directory: &'a Path) -> Result<Self, ReadError> {
-        if SegmentStore::has_results(directory) {
-            return Ok(Self::Segments(directory));
+/// The discovery path from a root to `last`.
+fn discovery_path(tracer: &mut Tracer, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
+    let mut chain = vec![last];
+    while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
+        // The path may form a cycle: with a redirect, two pages can each have been found through the other.
+        if chain.iter().any(|step| step.url == via) {
+            break;
         }
-        Ok(Self::Directory(UrlTracer::open(directory)?))
+        // A robots.txt names sitemaps, but was not found by a link itself.
+        let link = tracer.first_link(&via)?;
+        let (before, kind, depth) = link.map_or((None, LinkKind::Other, 0), |link| (link.via, link.kind, link.depth));
+        chain.push(DiscoveryStep { url: via, via: before, kind, depth });
     }
-
-    /// The roots on the first root's host: one, or one with https and one with http.
-    fn first_roots(&self) -> Result<Vec<Url>, ReadError> {
-        match self {
-            Self::Directory(tracer) => {
-                let first = tracer.roots().first().map_or("", String::as_str);
-                // A root that was given without a scheme is stored as "https://… or http://…".
-                Ok(first.split(" or ").filter_map(|url| Url::parse(url).ok()).collect())
-            }
-            Self::Segments(directory) => first_roots_in_segments(directory),
-        }
-    }
-
-    fn into_graph(self) -> Result<LinkGraph, ReadError> {
-        Ok(match self {
-            Self::Directory(tracer) => tracer.into_graph()?,
-            Self::Segments(directory) => open_graph(directory, GraphRound::Latest)?,
-        })
-    }
-
-    fn search(&mut self, candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
-        match self {
-            Self::Directory(tracer) => search_index(tracer, candidates),
-            Self::Segments(directory) => search_segments(directory, candidates),
-        }
-    }
-
-    /// Follows the redirect of a record as far as the crawl knows it. The path is empty for the results of a fleet,
-    /// which have no index.
-    fn redirects(&mut self, url: &str, record: &StoredRecord) -> Result<RedirectPath, ReadError> {
-        let mut path = RedirectPath::default();
-        let (Self::Directory(tracer), Some(mut next)) = (self, record.redirect.clone().map(Cow::into_owned)) else {
-            return Ok(path);
-        };
-        while path.urls.len() < MAX_HOPS {
-            if next == url || path.urls.contains(&next) {
-                path.back_to = Some(next);
-                break;
-            }
-            let records = tracer.url(&next)?.records;
-            path.urls.push(next);
-            let last = records.last().map(|record| records::read(record)).transpose()?;
-            let Some(target) = last.and_then(|record| record.redirect) else { break };
-            next = target.into_owned();
-        }
-        Ok(path)
-    }
-
-    /// The discovery path from a root to `last`.
-    fn discovery_path(&mut self, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
-        let tracer = match self {
-            Self::Directory(tracer) => tracer,
-            Self::Segments(directory) => return path_in_segments(directory, last),
-        };
-        let mut chain = vec![last];
-        while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
-            // The path may form a cycle: with a redirect, two pages can each have been found through the other.
-            if chain.iter().any(|step| step.url == via) {
-                break;
-            }
-            let link = tracer.url(&via)?.links.into_iter().next();
-            // A robots.txt names sitemaps, but was not found by a link itself.
-            let (before, kind, depth) =
-                link.map_or((None, LinkKind::Other, 0), |link| (link.via, link.kind, link.depth));
-            chain.push(DiscoveryStep { url: via, via: before, kind, depth });
-        }
-        chain.reverse();
-        Ok(chain)
-    }
+    chain.reverse();
+    Ok(chain)
 }
 
-/// Finds everything about a URL by the index of the log.
-fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
+/// Finds everything about a URL.
+fn search(tracer: &mut Tracer, candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
     let (mut config, mut cuts) = (None, Vec::new());
     for line in tracer.runs()? {
         let Some(run) = RunRecord::read(&line) else { continue };
@@ -306,18 +249,18 @@ fn search_index(tracer: &mut UrlTracer, candidates: Vec<Url>) -> Result<SearchRe
         config = settings.or(config);
     }
     // A run without URLs to fetch writes no `run` record, but may change the settings of the directory.
-    config = config.map(|config| with_settings(config, tracer.settings()));
+    config = config.map(|config| match tracer.newer_settings() {
+        Some(settings) => with_settings(config, settings),
+        None => config,
+    });
     // As in the crawl, the parameters of `--strip-param` are removed from the URL.
     let strip = StripParams::new(config.as_ref().map_or(&[], |config: &Config| &config.strip_param));
     let mut candidates: Vec<Url> = candidates.into_iter().map(|url| strip.strip(url.as_ref()).unwrap_or(url)).collect();
     // Without a scheme in the argument there are two candidates. The one that the crawl has seen is explained.
-    let mut traces = Vec::new();
-    for url in &candidates {
-        let mut trace = tracer.url(url.as_str())?;
-        // Sitemap files are site files. They do not count as pages that the crawl has found.
-        trace.links.retain(|link| link.kind != LinkKind::SitemapFile);
-        traces.push(trace);
-    }
+    let texts: Vec<&str> = candidates.iter().map(Url::as_str).collect();
+    let mut traces: Vec<UrlTrace> = tracer.urls(&texts)?;
+    // Sitemap files are site files. They do not count as pages that the crawl has found.
+    traces.iter_mut().for_each(|trace| trace.links.retain(|link| link.kind != LinkKind::SitemapFile));
     let seen = traces.iter().position(|trace| !trace.links.is_empty()).unwrap_or(0);
     let (url, trace) = (candidates.swap_remove(seen), traces.swap_remove(seen));
     let tries = trace.links.last().map_or(0, |link| link.tries);
@@ -353,23 +296,6 @@ fn with_settings(mut config: Config, settings: &CrawlSettings) -> Config {
     config
 }
 
-/// The roots on the first root's host: one, or one with https and one with http.
-fn first_roots_in_segments(directory: &Path) -> Result<Vec<Url>, ReadError> {
-    let mut roots: Vec<Url> = Vec::new();
-    records::walk(directory, |event| {
-        if let HistoryEvent::Link { url, kind: LinkKind::Root, .. } = event
-            && let Ok(url) = Url::parse(url)
-        {
-            let is_first = roots.first().is_none_or(|first| first.host() == url.host());
-            if is_first && roots.iter().all(|root| root.is_https() != url.is_https()) {
-                roots.push(url);
-            }
-        }
-        Ok(())
-    })?;
-    Ok(roots)
-}
-
 /// The URLs that a path without a host may stand for: this path at each of the roots.
 fn candidates_at_path(roots: &[Url], path: &str) -> Result<Vec<Url>, argiope_core::BadUrl> {
     let found: Vec<Url> = roots.iter().map(|root| root.join(path)).collect::<Result<_, _>>()?;
@@ -394,115 +320,6 @@ struct SearchResult {
     config: Option<Config>,
     /// The traps of the last run that has any.
     cuts: Vec<Cut>,
-}
-
-/// Finds everything about a URL by reading all results of a fleet.
-fn search_segments(directory: &Path, mut candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
-    let url = candidates.remove(0);
-    let host = HostExplanation { host: url.host().to_owned(), ..HostExplanation::default() };
-    let mut found = SearchResult {
-        url,
-        first_step: None,
-        tries: 0,
-        record: None,
-        record_count: 0,
-        host,
-        note: None,
-        config: None,
-        cuts: Vec::new(),
-    };
-    records::walk(directory, |event| {
-        match event {
-            HistoryEvent::Link { url, via, depth, kind, tries, again, .. } => {
-                if host_of(url) == found.host.host {
-                    found.host.known += u64::from(!again);
-                }
-                // Without a scheme in the argument, there are two candidates. The one that the crawl has seen is explained.
-                if found.first_step.is_none()
-                    && let Some(other) = candidates.iter().position(|other| other.as_str() == url)
-                {
-                    found.url = candidates.swap_remove(other);
-                }
-                if found.url.as_str() == url && kind != LinkKind::SitemapFile {
-                    let step = DiscoveryStep { url: url.to_owned(), via: via.map(Into::into), kind, depth };
-                    found.first_step.get_or_insert(step);
-                    found.tries = tries;
-                }
-            }
-            HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } => {
-                if let Some(run) = RunRecord::read(line) {
-                    if let Some(settings) = records::settings_of(&run) {
-                        let strip = StripParams::new(&settings.strip_param);
-                        if let Some(stripped) = strip.strip(found.url.as_ref()) {
-                            found.url = stripped;
-                        }
-                        found.config = Some(settings);
-                    }
-                    if !run.traps.is_empty() {
-                        found.cuts = run.traps;
-                    }
-                    return Ok(());
-                }
-                // Only the records of the URL are read completely.
-                let Some(head) = LazyRecord::read(line) else { return Ok(()) };
-                let url = head.url();
-                if matches!(event, HistoryEvent::FinalOutcome { .. }) && host_of(&url) == found.host.host {
-                    found.host.settled += 1;
-                }
-                if url == found.url.as_str() {
-                    let record = records::read(line)?;
-                    // Page records take precedence over robots.txt and sitemap records of the same URL.
-                    if record.is_page() || found.record.as_ref().is_none_or(|last| !last.is_page()) {
-                        found.record = Some(record);
-                        found.record_count += 1;
-                    }
-                }
-            }
-            HistoryEvent::Note { host, note } => {
-                if host == found.host.host {
-                    found.note = Some(note.to_vec());
-                }
-            }
-            HistoryEvent::Round => found.host.settled = 0,
-        }
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-/// The host of a normalized URL, or an empty string if it cannot be parsed.
-fn host_of(url: &str) -> &str {
-    UrlRef::from_normal(url).map_or("", |url| url.host())
-}
-
-/// The discovery path from a root to `last`. Each step reads the results again, up to the link that led to the page.
-fn path_in_segments(directory: &Path, last: DiscoveryStep) -> Result<Vec<DiscoveryStep>, ReadError> {
-    let mut chain = vec![last];
-    while let Some(via) = chain.last().and_then(|step| step.via.clone()) {
-        // The path may form a cycle: with a redirect, two pages can each have been found through the other.
-        if chain.iter().any(|step| step.url == via) {
-            break;
-        }
-        let mut found = None;
-        let ended = records::walk(directory, |event| match event {
-            HistoryEvent::Link { url, via: before, depth, kind, .. } if url == via => {
-                found = Some(DiscoveryStep { url: url.to_owned(), via: before.map(Into::into), kind, depth });
-                // An error is the only way to stop the walk.
-                Err(ReadError::Refused(String::new()))
-            }
-            _ => Ok(()),
-        });
-        match (ended, found) {
-            (_, Some(step)) => chain.push(step),
-            (Ok(_), None) => {
-                // A robots.txt names sitemaps, but was not found by a link itself.
-                chain.push(DiscoveryStep { url: via, via: None, kind: LinkKind::Other, depth: 0 });
-            }
-            (Err(error), None) => return Err(error),
-        }
-    }
-    chain.reverse();
-    Ok(chain)
 }
 
 /// Applies the scope to the URL, and finds the pattern that decided.

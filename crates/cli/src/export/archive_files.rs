@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use argiope_core::{StoreError, StoreErrorKind};
 use argiope_fleet::segments::{SegmentStore, is_object_storage, redacted_place};
 
-use super::temporary::TemporaryFile;
 use crate::records::ReadError;
+use crate::temporary::TemporaryFile;
 
 /// Minimum number of bytes that one request to object storage reads. Records are often read in the order in which they
 /// are stored, so the following ones are likely among the bytes that were read already (the window).

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argiope_core::base::digest::BodyDigest;
@@ -18,6 +17,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::archive_files::ArchiveFiles;
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
+use crate::results::Results;
 
 /// Maximum number of bytes read from a WARC record, both compressed and decompressed.
 const MAX_RECORD_BYTES: u64 = 1 << 30;
@@ -44,7 +44,7 @@ impl ArchivedPage {
 
 /// The archive of a crawl directory.
 pub struct ArchivedPages {
-    directory: PathBuf,
+    results: Results,
     files: ArchiveFiles,
     rules: Arc<Rules>,
     /// By digest: the first WARC record with this body. Built when the first revisit record is read, which has no body.
@@ -53,14 +53,12 @@ pub struct ArchivedPages {
 
 impl ArchivedPages {
     /// Opens the archive. An error if the crawl has none.
-    pub fn open(directory: &Path) -> Result<Self, ReadError> {
-        let files = ArchiveFiles::new(directory);
+    pub fn open(results: &Results) -> Result<Self, ReadError> {
+        let files = ArchiveFiles::new(results.location());
         if files.is_empty()? {
-            if !directory.join("crawl.json").exists() {
-                return Err(ReadError::Refused(records::not_a_crawl_directory(directory)));
-            }
+            results.check()?;
             let why = "has no archive, which this format needs; run the same crawl command with --recrawl --warc";
-            return Err(ReadError::Usage(format!("{} {why}", directory.display())));
+            return Err(ReadError::Usage(format!("{} {why}", results.location().display())));
         }
         // The crawl rules limit the size of bodies. They need a root, which is never requested.
         let config =
@@ -68,7 +66,7 @@ impl ArchivedPages {
         let environment = Environment { fingerprint_key: ANY_FINGERPRINT_KEY, ..Environment::default() };
         let program = ProgramSettings { delivered_bodies: DeliveredBodies::All, ..ProgramSettings::default() };
         let rules = config.compile_in(environment, program).map_err(|error| ReadError::Refused(error.to_string()))?;
-        Ok(Self { directory: directory.to_owned(), files, rules: Arc::new(rules), originals: None })
+        Ok(Self { results: results.clone(), files, rules: Arc::new(rules), originals: None })
     }
 
     /// The page of a record. `None` if the archive does not contain it.
@@ -88,7 +86,7 @@ impl ArchivedPages {
     fn original(&mut self, record: &StoredRecord) -> Result<Option<WarcLocation>, ReadError> {
         if self.originals.is_none() {
             let mut originals: HashMap<BodyDigest, WarcLocation> = HashMap::new();
-            records::lines(&self.directory, |line| {
+            self.results.lines(|line| {
                 let record = records::read(line)?;
                 if let (Some(digest), Some(location)) = (record.digest, record.warc) {
                     originals.entry(digest).or_insert(location.into_owned());

@@ -1,7 +1,6 @@
 //! The archive index as CDXJ: key, time and position of each response, sorted for binary search by replay tools.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
 
 use argiope_core::base::escape::write_json;
 use argiope_core::crawl::warc::WarcLocation;
@@ -10,9 +9,10 @@ use serde::Serialize;
 
 use super::archive_files::ArchiveFiles;
 use super::archived::{ArchivedPages, decompress, own_and_body_locations};
-use super::sorted::Sorted;
 use super::surt::surt;
 use crate::records::{self, ReadError};
+use crate::results::Results;
+use crate::sorted::Sorted;
 
 /// How many bytes of a WARC record are read for its fields and the head of the response.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
@@ -36,22 +36,22 @@ struct Entry<'a> {
 }
 
 /// Writes one line per archived response to a plain GET request.
-pub fn cdxj(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+pub fn cdxj(results: &Results, out: &mut dyn Write) -> Result<(), ReadError> {
     // Fails with a message for the user if the crawl has no archive.
-    ArchivedPages::open(directory)?;
-    cdxj_of_copy(directory, out, |_| None)
+    ArchivedPages::open(results)?;
+    cdxj_of_copy(results, out, |_| None)
 }
 
 /// Writes the index of a copy of the archive, such as the copy in a WACZ file. `location_in_copy` returns the new
 /// location of a WARC record that is at another place in the copy.
 pub fn cdxj_of_copy(
-    directory: &Path,
+    results: &Results,
     out: &mut dyn Write,
     location_in_copy: impl Fn(&WarcLocation) -> Option<WarcLocation>,
 ) -> Result<(), ReadError> {
     let mut sorted = Sorted::default();
-    let mut archive = ArchiveFiles::new(directory);
-    records::lines(directory, |line| {
+    let mut archive = ArchiveFiles::new(results.location());
+    results.lines(|line| {
         let record = records::read(line)?;
         if !record.is_plain_get() {
             // Replay requests URLs with GET, and must not get the response to a form.

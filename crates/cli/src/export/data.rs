@@ -2,17 +2,14 @@
 //! field is a list of items, it has one column per key of the items, and each item has its own row, unless the user wants
 //! one row for each page.
 
-use std::path::Path;
-
 use argiope_content::Extraction;
 use argiope_core::base::url::Url;
 use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::schedule::keeper::Change;
 use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::page::page_budget::PageBudget;
-use argiope_fleet::segments::{SegmentStore, open_graph};
 use argiope_runtime::content_reader;
-use argiope_store::disk::{GraphRound, Inlinks, UrlTracer};
+use argiope_store::disk::{GraphRound, Inlinks};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
@@ -20,7 +17,8 @@ use super::archived::ArchivedPages;
 use super::columns::{self, CellKind, CellSource, Column, field_value, record_columns};
 use super::has_change;
 use crate::records::{self, ReadError, StoredRecord};
-use crate::screen::ticker::Ticker;
+use crate::results::Results;
+use crate::ticker::Ticker;
 
 /// Maximum number of columns of extracted data; further fields are left out.
 const MAX_COLUMNS: usize = 1_000;
@@ -51,7 +49,7 @@ pub struct TableOptions<'a> {
 
 /// The pages of a crawl as rows, with their data: either as recorded, or extracted from the archive now.
 pub struct PageTable<'a> {
-    directory: &'a Path,
+    results: &'a Results,
     /// The rules and the archive, if data is extracted now.
     extraction: Option<(&'a Extraction, ArchivedPages)>,
     rows: Rows,
@@ -64,13 +62,13 @@ pub struct PageTable<'a> {
 impl<'a> PageTable<'a> {
     /// Reads all pages of the latest round to find the columns. The columns of extracted data are in the order of the
     /// rules, also those that no page has a value for.
-    pub fn open(directory: &'a Path, options: TableOptions<'a>) -> Result<Self, ReadError> {
+    pub fn open(results: &'a Results, options: TableOptions<'a>) -> Result<Self, ReadError> {
         let TableOptions { rules, columns, rows, changes } = options;
-        let archive = rules.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(directory)?)));
+        let archive = rules.map(|rules| Ok::<_, ReadError>((rules, ArchivedPages::open(results)?)));
         let all = record_columns();
         let extraction = archive.transpose()?;
-        let mut table = Self { directory, extraction, rows, changes, columns: all, inlinks: None };
-        let expected = rules.map_or_else(|| recorded_columns(directory), |rules| Ok(rules.columns()))?;
+        let mut table = Self { results, extraction, rows, changes, columns: all, inlinks: None };
+        let expected = rules.map_or_else(|| recorded_columns(results), |rules| Ok(rules.columns()))?;
         let data_columns = table.read_columns(&expected)?;
         table.columns.extend(data_columns);
         if !columns.is_empty() {
@@ -112,9 +110,9 @@ impl<'a> PageTable<'a> {
         &mut self,
         mut each: impl FnMut(&LazyRecord<'_>, Option<&Map<String, Value>>) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
-        let Self { directory, extraction, changes, .. } = self;
+        let Self { results, extraction, changes, .. } = self;
         let (mut ticker, mut count) = (Ticker::start(), 0);
-        records::latest_page_lines(directory, |line| {
+        results.latest_page_lines(|line| {
             count += 1;
             ticker.tick(count);
             let record = records::read_lazily(line)?;
@@ -134,7 +132,7 @@ impl<'a> PageTable<'a> {
     /// the links to each page.
     fn read_columns(&mut self, expected: &[String]) -> Result<Vec<Column>, ReadError> {
         let mut columns: Vec<Column> = Vec::new();
-        let mut graph = open_graph(self.directory, GraphRound::Latest)?;
+        let mut graph = self.results.graph(GraphRound::Latest)?;
         let mut page_keys = Vec::new();
         let rows = self.rows;
         self.pages(|record, data| {
@@ -204,11 +202,8 @@ fn add_column(columns: &mut Vec<Column>, field: &str, key: Option<&str>, value: 
 }
 
 /// The columns of the data that the last run extracted, in the order of its rules. Empty if they are not known any more.
-fn recorded_columns(directory: &Path) -> Result<Vec<String>, ReadError> {
-    if SegmentStore::has_results(directory) {
-        return Ok(Vec::new());
-    }
-    let runs = UrlTracer::open(directory)?.runs()?;
+fn recorded_columns(results: &Results) -> Result<Vec<String>, ReadError> {
+    let runs = results.tracer()?.runs()?;
     let config = runs.iter().rev().find_map(|run| records::settings_of(&RunRecord::read(run)?)).unwrap_or_default();
     let rules = content_reader::extraction(&config.extract, config.extract_file.as_deref());
     Ok(rules.map(|rules| rules.columns()).unwrap_or_default())

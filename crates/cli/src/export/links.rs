@@ -1,19 +1,18 @@
 //! The link graph, as CSV and as GraphML.
 
 use std::io::Write;
-use std::path::Path;
 
-use argiope_fleet::segments::open_graph;
 use argiope_store::disk::{GraphRound, HistoryEvent, LinkGraph};
 
 use super::Xml;
 use super::csv::{Formulas, write_text};
-use super::sorted::Sorted;
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{ReadError, StoredRecord};
+use crate::results::Results;
+use crate::sorted::Sorted;
 
 /// Writes one CSV row per edge.
-pub fn links(directory: &Path, formulas: Formulas, out: &mut dyn Write) -> Result<(), ReadError> {
-    let mut graph = open_graph(directory, GraphRound::Latest)?;
+pub fn links(results: &Results, formulas: Formulas, out: &mut dyn Write) -> Result<(), ReadError> {
+    let mut graph = results.graph(GraphRound::Latest)?;
     let mut has_anchors = false;
     graph.pages(|page| {
         has_anchors |= page.edges().any(|edge| edge.anchor.is_some());
@@ -42,7 +41,7 @@ pub fn links(directory: &Path, formulas: Formulas, out: &mut dyn Write) -> Resul
 }
 
 /// Writes GraphML: all nodes, each once, then the edges.
-pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+pub fn graphml(results: &Results, out: &mut dyn Write) -> Result<(), ReadError> {
     out.write_all(
         b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
           <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n\
@@ -54,8 +53,8 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
           <key id=\"anchor\" for=\"edge\" attr.name=\"anchor\" attr.type=\"string\"/>\n\
           <graph edgedefault=\"directed\">\n",
     )?;
-    let mut graph = open_graph(directory, GraphRound::Latest)?;
-    write_nodes(directory, &mut graph, out)?;
+    let mut graph = results.graph(GraphRound::Latest)?;
+    write_nodes(results, &mut graph, out)?;
     graph.pages(|page| {
         for edge in page.edges() {
             write!(out, "<edge source=\"{}\" target=\"{}\">", Xml(page.source), Xml(edge.target))?;
@@ -78,15 +77,15 @@ pub fn graphml(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
 ///
 /// Nodes are sorted as lines of a URL alone, or of URL, depth, status and title, separated by tabs. If a URL has several
 /// lines, the last one with fields is used.
-fn write_nodes(directory: &Path, graph: &mut LinkGraph, out: &mut dyn Write) -> Result<(), ReadError> {
+fn write_nodes(results: &Results, graph: &mut LinkGraph, out: &mut dyn Write) -> Result<(), ReadError> {
     let mut nodes = Sorted::default();
     let mut add_page = |record: &StoredRecord| {
         let status = record.status.map_or(String::new(), |status| status.to_string());
         let title = record.title.as_deref().unwrap_or_default();
         nodes.push(format!("{}\t{}\t{status}\t{title}", record.url, record.depth()).as_bytes())
     };
-    records::latest_pages(directory, |record| if record.is_plain_get() { Ok(add_page(record)?) } else { Ok(()) })?;
-    records::walk(directory, |event| match event {
+    results.latest_pages(|record| if record.is_plain_get() { Ok(add_page(record)?) } else { Ok(()) })?;
+    results.walk(|event| match event {
         HistoryEvent::Link { url, .. } => Ok(nodes.push(url.as_bytes())?),
         _ => Ok(()),
     })?;

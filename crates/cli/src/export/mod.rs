@@ -1,6 +1,6 @@
 //! Exports of a crawl.
 //!
-//! Invariant: records and bodies are streamed, and sorting is external (`sorted`). Some formats keep a small entry per
+//! Invariant: records and bodies are streamed, and sorting is external (`crate::sorted`). Some formats keep a small entry per
 //! page in memory: file names (text files, `site`), link counts (CSV, Parquet), digests (text from revisit records).
 //!
 //! An export takes no lock. If the crawl is running, the export contains the records that are committed when it reads them.
@@ -18,9 +18,7 @@ mod links;
 mod parquet;
 mod site;
 mod sitemap;
-pub mod sorted;
 mod surt;
-mod temporary;
 mod texts;
 mod wacz;
 mod zip;
@@ -34,6 +32,7 @@ use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::schedule::keeper::Change;
 
 use crate::records::{self, ReadError};
+use crate::results::Results;
 
 pub use cdxj::cdxj;
 pub use csv::csv;
@@ -47,9 +46,9 @@ pub use texts::{text_files, text_lines};
 pub use wacz::wacz;
 
 /// Number of pages of the last round that were fetched, but are not in the archive.
-pub fn unarchived_pages(directory: &Path) -> Result<u64, ReadError> {
+pub fn unarchived_pages(results: &Results) -> Result<u64, ReadError> {
     let mut count = 0;
-    records::latest_pages(directory, |record| {
+    results.latest_pages(|record| {
         count += u64::from(record.is_success() && record.warc.is_none());
         Ok(())
     })?;
@@ -58,17 +57,18 @@ pub fn unarchived_pages(directory: &Path) -> Result<u64, ReadError> {
 
 /// Calls `each` with the records of all rounds, or with those pages of the latest round that have one of these changes.
 fn lines(
-    directory: &Path,
+    results: &Results,
     changes: &[Change],
     mut each: impl FnMut(&[u8]) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     if changes.is_empty() {
-        return records::lines(directory, each).map(drop);
+        return results.lines(each);
     }
-    records::latest_page_lines(directory, |line| {
-        if has_change(&records::read_lazily(line)?, changes) { each(line) } else { Ok(()) }
-    })
-    .map(drop)
+    results.latest_page_lines(
+        |line| {
+            if has_change(&records::read_lazily(line)?, changes) { each(line) } else { Ok(()) }
+        },
+    )
 }
 
 /// Whether a page has one of these changes since the previous round. In the first round, every page is new. Without
@@ -78,8 +78,8 @@ fn has_change(record: &LazyRecord<'_>, changes: &[Change]) -> bool {
 }
 
 /// Writes the records of all rounds unchanged: runs, pages, robots.txt and sitemaps.
-pub fn jsonl(directory: &Path, changes: &[Change], out: &mut dyn Write) -> Result<(), ReadError> {
-    lines(directory, changes, |line| {
+pub fn jsonl(results: &Results, changes: &[Change], out: &mut dyn Write) -> Result<(), ReadError> {
+    lines(results, changes, |line| {
         out.write_all(line)?;
         Ok(out.write_all(b"\n")?)
     })?;
@@ -88,13 +88,13 @@ pub fn jsonl(directory: &Path, changes: &[Change], out: &mut dyn Write) -> Resul
 
 /// Like [`jsonl`], with the data of pages extracted from the archive now.
 pub fn jsonl_extracted(
-    directory: &Path,
+    results: &Results,
     rules: &Extraction,
     changes: &[Change],
     out: &mut dyn Write,
 ) -> Result<(), ReadError> {
-    let mut archive = archived::ArchivedPages::open(directory)?;
-    lines(directory, changes, |line| {
+    let mut archive = archived::ArchivedPages::open(results)?;
+    lines(results, changes, |line| {
         let record = records::read(line)?;
         let mut json: serde_json::Map<String, serde_json::Value> =
             serde_json::from_slice(line).map_err(std::io::Error::other)?;

@@ -30,7 +30,8 @@ use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
 use super::file_types::{FileForm, FileType};
 use super::of_file;
-use crate::records::{self, ReadError};
+use crate::records::ReadError;
+use crate::results::Results;
 
 /// The file that lists URLs and files. Its presence shows that the folder was written by an export. It is empty until the
 /// export is complete.
@@ -83,14 +84,14 @@ impl FileMap {
 }
 
 /// Writes the site below `folder`.
-pub fn site(directory: &Path, folder: &Path) -> Result<SiteExportCount, ReadError> {
-    let mut archive = ArchivedPages::open(directory)?;
+pub fn site(results: &Results, folder: &Path) -> Result<SiteExportCount, ReadError> {
+    let mut archive = ArchivedPages::open(results)?;
     prepare(folder)?;
-    let map = read_map(directory)?;
+    let map = read_map(results)?;
     let mut list = io::BufWriter::new(AtomicFile::create(&folder.join(LIST_FILE))?);
     let (mut files, mut missing) = (0, std::collections::HashSet::new());
     let mut progress = Progress::new();
-    records::latest_pages(directory, |record| {
+    results.latest_pages(|record| {
         let file = map.files.get(&*record.url).filter(|_| record.is_plain_get());
         let Some(file) = file else { return Ok(()) };
         let Some(page) = archive.page(record)? else { return Ok(()) };
@@ -149,10 +150,10 @@ pub(super) fn create_folders(folder: &Path, file: &str) -> Result<(), ReadError>
 }
 
 /// Reads the records and assigns file names.
-fn read_map(directory: &Path) -> Result<FileMap, ReadError> {
+fn read_map(results: &Results) -> Result<FileMap, ReadError> {
     let mut map = FileMap::default();
     let mut names = FileNames::beside(&["index.html", LIST_FILE]);
-    records::latest_pages(directory, |record| {
+    results.latest_pages(|record| {
         // A link stands for a GET request, not for a sent form.
         if !record.is_plain_get() {
             return Ok(());

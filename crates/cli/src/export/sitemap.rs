@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use argiope_core::{Outcome, UrlRef};
 
 use super::Xml;
-use super::sorted::Sorted;
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{ReadError, StoredRecord};
+use crate::results::Results;
+use crate::sorted::Sorted;
 use argiope_runtime::atomic_file::AtomicFile;
 
 /// Maximum number of URLs in one file.
@@ -23,11 +24,11 @@ const NAMESPACE: &str = "http://www.sitemaps.org/schemas/sitemap/0.9";
 
 /// Writes the sitemap to `out`. If it needs several files, they are written next to `file`, and `out` receives the index;
 /// without a `file` that is an error.
-pub fn sitemap(directory: &Path, out: &mut dyn Write, file: Option<&Path>) -> Result<(), ReadError> {
+pub fn sitemap(results: &Results, out: &mut dyn Write, file: Option<&Path>) -> Result<(), ReadError> {
     // Sorted by URL, then by the number of the record. If a URL was fetched again, its last record is used.
     let mut sorted = Sorted::default();
     let mut number = 0u64;
-    records::pages(directory, |record| {
+    results.pages(|record| {
         if !record.is_plain_get() {
             return Ok(());
         }

@@ -18,7 +18,8 @@ use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
 use super::of_file;
 use super::site::{FileMap, create_folders, relative_path};
-use crate::records::{self, ReadError, StoredRecord};
+use crate::records::{ReadError, StoredRecord};
+use crate::results::Results;
 
 /// The JSON object of a page.
 #[derive(Serialize)]
@@ -42,8 +43,8 @@ struct TextLine<'a> {
 }
 
 /// Writes one JSON object per page with text of the latest round.
-pub fn text_lines(directory: &Path, text: &TextRequest, out: &mut dyn Write) -> Result<(), ReadError> {
-    text_pages(directory, |record, page| {
+pub fn text_lines(results: &Results, text: &TextRequest, out: &mut dyn Write) -> Result<(), ReadError> {
+    text_pages(results, |record, page| {
         let found = text_of(page, text);
         let line = TextLine {
             url: &record.url,
@@ -65,12 +66,12 @@ pub fn text_lines(directory: &Path, text: &TextRequest, out: &mut dyn Write) -> 
 
 /// Writes one file per page with text of the latest round below `folder`. Links between these pages lead to their files.
 /// Returns the number of files.
-pub fn text_files(directory: &Path, text: &TextRequest, folder: &Path) -> Result<u64, ReadError> {
+pub fn text_files(results: &Results, text: &TextRequest, folder: &Path) -> Result<u64, ReadError> {
     let extension = if text.markdown { "md" } else { "txt" };
     fs::create_dir_all(folder)?;
-    let map = read_map(directory, extension)?;
+    let map = read_map(results, extension)?;
     let mut count = 0;
-    text_pages(directory, |record, page| {
+    text_pages(results, |record, page| {
         let Some(name) = map.files.get(&*record.url) else { return Ok(()) };
         let found = read_text(page, text, &|target: &str| link_within(&map, name, target));
         let front = front_matter(record, &found);
@@ -128,10 +129,10 @@ fn front_matter(record: &StoredRecord, found: &PageText) -> String {
 }
 
 /// Assigns a file name to every archived page with text.
-fn read_map(directory: &Path, extension: &str) -> Result<FileMap, ReadError> {
+fn read_map(results: &Results, extension: &str) -> Result<FileMap, ReadError> {
     let mut map = FileMap::default();
     let mut names = FileNames::default();
-    records::latest_pages(directory, |record| {
+    results.latest_pages(|record| {
         if let Some(target) = record.redirect.as_ref().filter(|_| record.is_plain_get()) {
             map.redirects.insert((*record.url).into(), (**target).into());
         }
@@ -176,11 +177,11 @@ fn has_text(record: &StoredRecord) -> bool {
 
 /// Calls `each` with the archived pages with text of the latest round that have a 2xx response, now or when they last changed.
 fn text_pages(
-    directory: &Path,
+    results: &Results,
     mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let mut archive = ArchivedPages::open(directory)?;
-    records::latest_pages(directory, |record| {
+    let mut archive = ArchivedPages::open(results)?;
+    results.latest_pages(|record| {
         if !has_text(record) {
             return Ok(());
         }

@@ -14,9 +14,10 @@ use serde_json::json;
 
 use super::archive_files::ArchiveFiles;
 use super::archived::{self, ArchivedPages};
-use super::temporary::TemporaryFile;
 use super::zip::{EntryDigest, ZipWriter};
 use crate::records::{self, ReadError};
+use crate::results::Results;
+use crate::temporary::TemporaryFile;
 
 /// The first byte of a zstd frame. A gzip member begins with another byte.
 const ZSTD_FIRST_BYTE: u8 = 0x28;
@@ -24,9 +25,9 @@ const ZSTD_FIRST_BYTE: u8 = 0x28;
 const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 
 /// Writes the crawl as one WACZ file.
-pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
+pub fn wacz(results: &Results, out: &mut dyn Write) -> Result<(), ReadError> {
     // Fails with a message for the user if the crawl has no archive.
-    ArchivedPages::open(directory)?;
+    ArchivedPages::open(results)?;
     let mut zip = ZipWriter::new(out);
     let mut resources = Vec::new();
     // Adds the first `length` bytes of a file, or all with `u64::MAX`, to the ZIP file and to the list of resources.
@@ -39,10 +40,10 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         content.rewind()?;
         zip.add(path, digest, content)
     };
-    let files = ArchiveFiles::new(directory);
+    let files = ArchiveFiles::new(results.location());
     // The new location of each record that is recompressed, by its file and offset in the crawl directory.
     let mut moved = HashMap::new();
-    for (file, length) in archives(directory)? {
+    for (file, length) in archives(results)? {
         let mut content = files.open_whole(&file)?;
         let name = file.rsplit('/').next().unwrap_or(&file);
         match file.strip_suffix(".warc.zst") {
@@ -58,8 +59,8 @@ pub fn wacz(directory: &Path, out: &mut dyn Write) -> Result<(), ReadError> {
         }
     }
     let mut index = BufWriter::new(TemporaryFile::create()?);
-    super::cdxj::cdxj_of_copy(directory, &mut index, |old| moved.get(&(old.file.clone(), old.offset)).cloned())?;
-    let (mut pages, started) = pages(directory)?;
+    super::cdxj::cdxj_of_copy(results, &mut index, |old| moved.get(&(old.file.clone(), old.offset)).cloned())?;
+    let (mut pages, started) = pages(results)?;
     let TemporaryFile(mut index) = index.into_inner().map_err(io::IntoInnerError::into_error)?;
     add(&mut zip, "indexes/index.cdx", &mut index, u64::MAX)?;
     add(&mut zip, "pages/pages.jsonl", &mut pages, u64::MAX)?;
@@ -140,9 +141,9 @@ impl<R: BufRead> BufRead for CountingReader<R> {
 
 /// The archive files, and how many bytes of each are exported: up to the end of the last record that is committed. A running
 /// crawl may already have written more.
-fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
+fn archives(results: &Results) -> Result<BTreeMap<String, u64>, ReadError> {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
-    records::lines(directory, |line| {
+    results.lines(|line| {
         let record = records::read(line)?;
         for location in record.warc.iter().flat_map(|location| archived::own_and_body_locations(location)) {
             // Names come from the log. Skip those that lead out of the directory.
@@ -157,12 +158,12 @@ fn archives(directory: &Path) -> Result<BTreeMap<String, u64>, ReadError> {
 }
 
 /// The list of pages as JSON Lines, and the time of the earliest request.
-fn pages(directory: &Path) -> Result<(File, String), ReadError> {
+fn pages(results: &Results) -> Result<(File, String), ReadError> {
     let mut out = BufWriter::new(TemporaryFile::create()?);
     writeln!(out, "{}", json!({"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}))?;
     let mut earliest: Option<String> = None;
     let mut number = 0_u64;
-    records::latest_pages(directory, |record| {
+    results.latest_pages(|record| {
         if record.warc.is_none() || !record.is_html_success() || !record.is_plain_get() {
             return Ok(());
         }

@@ -221,8 +221,9 @@ impl From<ConfigError> for UsageError {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
     use super::*;
-    use crate::flags as args;
     use crate::flags::settings::FailOn;
     use crate::records::ANY_FINGERPRINT_KEY;
 
@@ -322,14 +323,9 @@ mod tests {
         )
         .unwrap();
         let crawl = |flags: &[&str]| {
-            let line = ["argiope", "crawl", "--config", path.to_str().unwrap()]
-                .into_iter()
-                .chain(flags.iter().copied())
-                .map(Into::into);
-            match args::parse(line).unwrap().command {
-                args::Command::Crawl(args) => crawl_settings(&args).unwrap().crawl,
-                other => panic!("{other:?}"),
-            }
+            let line = ["crawl", "--config", path.to_str().unwrap()].into_iter().chain(flags.iter().copied());
+            let matches = CrawlArgs::augment_args(clap::Command::new("crawl")).get_matches_from(line);
+            crawl_settings(&CrawlArgs::from_arg_matches(&matches).unwrap()).unwrap().crawl
         };
         let config = crawl(&[]);
         assert_eq!((config.depth, config.roots.as_slice()), (Some(3), &["a.example".to_owned()][..]));

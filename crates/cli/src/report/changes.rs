@@ -1,12 +1,12 @@
 //! [`ChangeList`]: what changed since the previous round of a crawl (`--recrawl`).
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use argiope_core::crawl::schedule::keeper::{Change, ChangeNote, Changes, Comparison};
 
 use crate::diff::Diff;
 use crate::records::ReadError;
+use crate::results::Results;
 
 /// How many URLs are listed for each kind of change.
 const MAX_LISTED: usize = 10;
@@ -34,9 +34,9 @@ pub struct ChangeKind<'a> {
 }
 
 impl ChangeList {
-    /// Compares the last two rounds of a crawl directory; `None` if there is only one round.
-    pub fn of_directory(directory: &Path) -> Result<Option<Self>, ReadError> {
-        let Some(mut diff) = Diff::of_rounds(directory, &mut |_| ())? else { return Ok(None) };
+    /// Compares the last two rounds of a crawl; `None` if there is only one round.
+    pub fn of(results: &Results) -> Result<Option<Self>, ReadError> {
+        let Some(mut diff) = Diff::of_rounds(results, &mut |_| ())? else { return Ok(None) };
         let mut list = Self::default();
         let totals = diff.each(|entry| {
             list.add_url(entry.comparison, entry.url);

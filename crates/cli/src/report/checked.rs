@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::records::ReadError;
+use crate::results::Results;
 
 /// Maximum number of places that are shown of a target.
 const MAX_PLACES: usize = 1;
@@ -52,9 +53,9 @@ pub struct CheckedPlace {
 
 impl CheckedLinks {
     /// Reads the findings of the check that made this directory; `None` if another command made it.
-    pub fn of_directory(directory: &Path) -> Result<Option<Self>, ReadError> {
-        let file = directory.join(CHECK_FILE);
-        let text = match read_own(directory, CHECK_FILE) {
+    pub fn of(results: &Results) -> Result<Option<Self>, ReadError> {
+        let file = results.location().join(CHECK_FILE);
+        let text = match read_own(results.location(), CHECK_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(ReadError::Refused(format!("{} cannot be read: {error}", file.display()))),

@@ -1,13 +1,11 @@
 //! [`LinkFacts`]: figures of the link graph of a crawl.
 
-use std::path::Path;
-
 use argiope_core::LinkKind;
-use argiope_fleet::segments::open_graph;
 use argiope_store::disk::{GraphRound, HistoryEvent};
 
 use super::Top;
 use crate::records::{self, ReadError, StoredRecord};
+use crate::results::Results;
 
 /// Maximum number of pages in each list.
 const MAX_LISTED: usize = 10;
@@ -29,12 +27,12 @@ pub struct LinkFacts {
 
 impl LinkFacts {
     /// Reads the pages of the latest round and the graph. Takes about 20 bytes of memory for each page.
-    pub fn of_directory(directory: &Path) -> Result<Self, ReadError> {
-        let mut graph = open_graph(directory, GraphRound::Latest)?;
+    pub fn of(results: &Results) -> Result<Self, ReadError> {
+        let mut graph = results.graph(GraphRound::Latest)?;
         // The first pass counts the rounds after the first in `rounds_left`. The second pass counts them down to find the last
         // one.
         let (mut page_keys, mut asset_keys, mut rounds_left) = (Vec::new(), Vec::new(), 0_u64);
-        records::walk(directory, |event| {
+        results.walk(|event| {
             match event {
                 HistoryEvent::Round => {
                     rounds_left += 1;
@@ -62,7 +60,7 @@ impl LinkFacts {
             orphans: 0,
             first_orphans: Vec::new(),
         };
-        records::walk_latest(directory, |event| {
+        results.walk_latest(|event| {
             match event {
                 HistoryEvent::Round => rounds_left = rounds_left.saturating_sub(1),
                 HistoryEvent::FinalOutcome { line, .. } | HistoryEvent::Line { line } if rounds_left == 0 => {

@@ -9,7 +9,7 @@ mod checked;
 pub mod detail;
 mod duplicates;
 mod faulty_sitemap;
-mod from_directory;
+mod from_results;
 mod link_facts;
 mod missing_roots;
 mod redirect_loops;
@@ -19,7 +19,6 @@ mod url_list;
 pub mod words;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use argiope_core::base::digest::BodyDigest;
@@ -30,9 +29,9 @@ use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::{ErrorKind, Failure, LinkKind, Outcome, StoreError, Truncated, Url};
 
 use argiope_core::crawl::status::OutcomeCounts;
-use argiope_fleet::segments::open_graph;
 use argiope_store::disk::GraphRound;
 
+use crate::results::Results;
 use crate::soft_404::says_not_found;
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use backlinks::Backlinks;
@@ -464,12 +463,12 @@ impl CrawlReport {
 
     /// Replaces the pages of each broken link by those in the link graph of the crawl directory, with exact counts. Reads the
     /// graph once, or not at all if no link is broken.
-    pub fn name_referrers(&mut self, directory: &Path) -> Result<(), StoreError> {
+    pub fn name_referrers(&mut self, results: &Results) -> Result<(), StoreError> {
         if self.broken.is_empty() {
             return Ok(());
         }
         let urls: Vec<&str> = self.broken.iter().map(|broken| &*broken.url).collect();
-        let found = open_graph(directory, GraphRound::Latest)?.referrers(&urls, MAX_REFERRERS)?;
+        let found = results.graph(GraphRound::Latest)?.referrers(&urls, MAX_REFERRERS)?;
         for (broken, found) in self.broken.iter_mut().zip(found) {
             // Without a graph, keep the page on which the link was found.
             if found.count > 0 {

@@ -1,7 +1,6 @@
 //! [`RunFacts`]: which site was crawled, when, with which settings, and by which version.
 
 use std::borrow::Cow;
-use std::path::Path;
 
 use argiope_core::crawl::rules::Config;
 use argiope_core::crawl::schedule::run_record::RunRecord;
@@ -9,6 +8,7 @@ use argiope_store::disk::HistoryEvent;
 use serde_json::Value;
 
 use crate::records::{self, ReadError};
+use crate::results::Results;
 
 /// Maximum number of roots that are named.
 const MAX_NAMED: usize = 3;
@@ -28,9 +28,9 @@ pub struct RunFacts {
 
 impl RunFacts {
     /// Reads the `run` records of a crawl directory.
-    pub fn of_directory(directory: &Path) -> Result<Self, ReadError> {
+    pub fn of(results: &Results) -> Result<Self, ReadError> {
         let mut facts = Self::default();
-        records::walk(directory, |event| {
+        results.walk(|event| {
             match event {
                 HistoryEvent::Round => facts.started = None,
                 HistoryEvent::Line { line } => facts.add(line),

@@ -1,6 +1,5 @@
-//! What a user sees while a command runs: the live view, progress lines and JSON log lines.
+//! What a user sees while a command runs: the live view and JSON log lines.
 
 pub mod json_log;
 pub mod live;
-pub mod ticker;
 pub mod view;

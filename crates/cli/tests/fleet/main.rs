@@ -74,6 +74,10 @@ fn four_processes_crawl_the_same_pages_as_one() {
     let (of_folder, of_directory) = (links("results"), links("merged.crawl"));
     assert!(of_folder.0 && of_folder.1.len() > practice.expected.len(), "{} links", of_folder.1.len());
     assert_eq!(of_folder, of_directory);
+    let redirected = fleet.records().into_iter().find(|record| record["redirect"].is_string());
+    let redirected = redirected.expect("a page redirects")["url"].as_str().expect("a URL").to_owned();
+    let explain = |place: &str| fleet.run(&["explain", place, &redirected]);
+    assert_eq!(explain("results"), explain("merged.crawl"));
     let again = fleet.run(&["merge", "results", "merged.crawl"]);
     assert!(!again.0 && again.1.contains("exists already"), "{}", again.1);
     // The merged directory can be recrawled: all pages are known and unchanged.

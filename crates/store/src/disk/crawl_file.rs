@@ -54,11 +54,6 @@ pub struct CrawlFile {
 }
 
 impl CrawlFile {
-    /// The contents for results that are not in a crawl directory, such as the segments of a fleet.
-    pub fn without_directory() -> Self {
-        Self::new(&CrawlSettings::new())
-    }
-
     pub(super) fn new(settings: &CrawlSettings) -> Self {
         Self { format: FORMAT, crawl: unpredictable(), key: unpredictable(), settings: settings.clone(), check: 0 }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use argiope_core::crawl::rules::{Config, ProgramSettings};
 use argiope_core::crawl::schedule::frontier::{Settlement, StoreError, StoreErrorKind, put_all};
 use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, History as _, Link, LinkKind, LinkList, Url};
-use argiope_fleet::segments::{SegmentStore, open_graph, redacted_place};
+use argiope_fleet::segments::{SegmentStore, redacted_place};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;
 use argiope_store::disk::{GraphRound, HistoryEvent};
@@ -18,7 +18,8 @@ use clap::Args;
 use super::FleetCommandError;
 use crate::flags::config_file::UsageError;
 use crate::records::{self, ReadError};
-use crate::results::{self, CrawlStart};
+use crate::results::Results;
+use crate::results::segments::{self, CrawlStart};
 use crate::wording;
 
 /// How many records, or pages of the link graph, are added between two commits.
@@ -63,10 +64,8 @@ impl From<ReadError> for FleetCommandError {
 /// Returns the number of merged records.
 fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     let MergeArgs { results, directory: target } = args;
-    if !SegmentStore::has_results(results) {
-        let why = format!("{} does not contain the results of many machines", results.display());
-        return Err(FleetCommandError::Failed(why));
-    }
+    let fleet = Results::at(results);
+    let results = fleet.fleet()?;
     // Not `exists`, which follows a symbolic link.
     if target.symlink_metadata().is_ok() {
         return Err(FleetCommandError::Failed(format!("{} exists already; name another directory", target.display())));
@@ -83,11 +82,11 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     refuse_link(&partial)?;
     let config = Config { fresh: partial.exists(), ..config };
     let mut directory = Directory::open(&partial, &rules, &config)?;
-    add_links(&mut directory, results, &round)?;
+    add_links(&mut directory, &fleet, &round)?;
     let (mut records, mut archives, mut last_progress) = (0_u64, BTreeSet::new(), Instant::now());
     // The kind of the link whose record comes next.
     let mut kind = LinkKind::Anchor;
-    results::walk_round(results, &round, |event| {
+    segments::walk_round(results, &round, |event| {
         let line = match event {
             HistoryEvent::Link { kind: next_kind, .. } => {
                 kind = next_kind;
@@ -143,10 +142,11 @@ fn last_finished(results: &Path) -> Result<SegmentStore, FleetCommandError> {
 }
 
 /// Copies the link graph.
-fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) -> Result<(), FleetCommandError> {
-    let latest = SegmentStore::latest(results).map_err(|error| FleetCommandError::Failed(error.to_string()))?;
+fn add_links(directory: &mut Directory, results: &Results, round: &SegmentStore) -> Result<(), FleetCommandError> {
+    let latest =
+        SegmentStore::latest(results.location()).map_err(|error| FleetCommandError::Failed(error.to_string()))?;
     let graph_round = if round.round() == latest.round() { GraphRound::Latest } else { GraphRound::Previous };
-    let mut graph = open_graph(results, graph_round)?;
+    let mut graph = results.graph(graph_round)?;
     let mut pages = 0_u64;
     graph.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };

@@ -22,7 +22,7 @@ use argiope_core::crawl::schedule::keeper::End;
 use super::{FAILED, USAGE, print_error};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::FleetFlags;
-use crate::results::CrawlEnd;
+use crate::results::segments::CrawlEnd;
 
 pub use merge::{MergeArgs, merge};
 pub use process::crawl;

@@ -30,7 +30,7 @@ use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, MessageSettings};
 use crate::report::CrawlReport;
-use crate::results;
+use crate::results::Results;
 use crate::screen::live::LivePrinter;
 use crate::wording;
 
@@ -336,12 +336,12 @@ impl Participant<'_> {
         &self,
         state_code: fn(MessageSettings, &CrawlReport) -> ExitCode,
     ) -> Result<ExitCode, FleetCommandError> {
-        let results = Path::new(&self.settings.out);
+        let results = Results::at(Path::new(&self.settings.out));
         // If the results cannot be read, it is not known that the roots have given no page.
-        if self.shared.messages.fail_on.is_none() && results::has_root_page(results).unwrap_or(true) {
+        if self.shared.messages.fail_on.is_none() && results.has_root_page().unwrap_or(true) {
             return Ok(ExitCode::SUCCESS);
         }
-        let mut report = CrawlReport::from_directory(results)?;
+        let mut report = CrawlReport::of(&results)?;
         // A finished crawl of a fleet queues no root again.
         report.missing_roots.may_succeed_later = false;
         Ok(state_code(self.shared.messages, &report))

@@ -13,7 +13,7 @@ use super::settings::{next_round, results_location};
 use super::{FleetCommandError, finish};
 use crate::commands::crawl::{NO_EARLIER_ROUND, needs_earlier_round, print_line};
 use crate::flags::settings::CommandSettings;
-use crate::results::{CrawlEnd, CrawlStart};
+use crate::results::segments::{CrawlEnd, CrawlStart};
 
 /// Returns the client for the round that this process takes part in: the current one. With `--recrawl`, begins the next
 /// round if the current one is finished. `first` is the client of the first round, whose data in the store also contains

@@ -1,15 +1,15 @@
-//! Reads the result folder of a fleet as the history of one crawl.
+//! Reads the segments of a fleet as the history of one crawl.
 
 use std::path::Path;
 
 use argiope_core::crawl::rules::Config;
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::status::OutcomeCounts;
-use argiope_core::{Outcome, StoreError, StoreErrorKind};
+use argiope_core::{StoreError, StoreErrorKind};
 use argiope_fleet::cluster::FleetSettings;
 use argiope_fleet::segments::{LinkOrigin, SegmentItem, SegmentStore, redacted_place};
 use argiope_runtime::run_lines;
-use argiope_store::disk::{CrawlFile, HistoryEvent};
+use argiope_store::disk::HistoryEvent;
 use serde::{Deserialize, Serialize};
 
 use crate::flags::shared_settings::SharedSettings;
@@ -52,6 +52,21 @@ impl CrawlStart {
     }
 }
 
+/// The `run` records of all rounds: the first of each, without the segments.
+pub fn runs(location: &Path) -> Result<Vec<Vec<u8>>, ReadError> {
+    let store = SegmentStore::open(location);
+    let rounds = store.rounds().map_err(|error| store_error(location, &error))?;
+    (1..=rounds.max(1)).map(|round| Ok(first_line(location, &store.of_round(round))?)).collect()
+}
+
+/// The record that begins a round.
+fn first_line(location: &Path, store: &SegmentStore) -> Result<Vec<u8>, StoreError> {
+    let start = CrawlStart::read(location, store)?;
+    let mut line = run_lines::first(&start.config(location)?, &start.started);
+    line.pop_if(|last| *last == b'\n');
+    Ok(line)
+}
+
 fn store_error(location: &Path, error: &dyn std::fmt::Display) -> StoreError {
     StoreError::new(StoreErrorKind::File, format!("{}: {error}", redacted_place(location)))
 }
@@ -59,10 +74,7 @@ fn store_error(location: &Path, error: &dyn std::fmt::Display) -> StoreError {
 /// Calls `each` with the events of all rounds of a fleet. Each round is presented as one run: its first event is a
 /// `run` record, and so is its last event if the round has ended. Segments contain no link events, so a
 /// `HistoryEvent::Link` is made from each record that settles a link.
-pub fn walk(
-    location: &Path,
-    mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
-) -> Result<CrawlFile, ReadError> {
+pub fn walk(location: &Path, mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>) -> Result<(), ReadError> {
     let store = SegmentStore::open(location);
     let rounds = store.rounds().map_err(|error| store_error(location, &error))?;
     // Without any round, reading the first one gives the error.
@@ -72,21 +84,7 @@ pub fn walk(
         }
         walk_round(location, &store.of_round(round), &mut each)?;
     }
-    Ok(CrawlFile::without_directory())
-}
-
-/// Whether a root has given a page, directly or after redirects, in any round. Reads until the first such page.
-pub fn has_root_page(location: &Path) -> Result<bool, ReadError> {
-    let mut is_found = false;
-    let walked = walk(location, |event| {
-        if let HistoryEvent::FinalOutcome { outcome: Outcome::Ok | Outcome::NotModified, line, .. } = event {
-            let record = records::read(line)?;
-            is_found = record.is_page() && record.depth() == 0;
-        }
-        // The error ends the walk.
-        if is_found { Err(ReadError::Refused(String::new())) } else { Ok(()) }
-    });
-    if is_found { Ok(true) } else { walked.map(|_| false) }
+    Ok(())
 }
 
 /// Calls `each` with the events of one round.
@@ -95,9 +93,7 @@ pub fn walk_round(
     store: &SegmentStore,
     mut each: impl FnMut(HistoryEvent<'_>) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    let start = CrawlStart::read(location, store)?;
-    let first = run_lines::first(&start.config(location)?, &start.started);
-    each(HistoryEvent::Line { line: first.strip_suffix(b"\n").unwrap_or(&first) })?;
+    each(HistoryEvent::Line { line: &first_line(location, store)? })?;
     let (mut stopped, mut outcomes, mut bytes_wire) = (None, OutcomeCounts::default(), 0);
     let read = store.read_items(|item| {
         let result = match item {

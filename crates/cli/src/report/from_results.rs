@@ -1,7 +1,6 @@
-//! Builds the report of a crawl directory from its records.
+//! Builds the report of a crawl from its records.
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::time::Duration;
 
 use argiope_core::base::digest::BodyDigest;
@@ -9,12 +8,12 @@ use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::page::scope::ScopeVerdict;
 use argiope_core::{LinkKind, Outcome, UrlRef};
-use argiope_fleet::segments::SegmentStore;
-use argiope_store::disk::{self, HistoryEvent};
+use argiope_store::disk::HistoryEvent;
 
 use super::detail::{self, ReportDetail};
 use super::{ChangeList, CrawlReport, End, FaultySitemap, LoopMember, PageSummary, RedirectLoops};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
+use crate::results::Results;
 use crate::soft_404::says_not_found;
 
 /// One run of the crawl, according to its records.
@@ -42,14 +41,14 @@ impl Run {
 }
 
 impl CrawlReport {
-    /// The report of a crawl directory: all committed runs since the last `--recrawl`.
-    pub fn from_directory(directory: &Path) -> Result<Self, ReadError> {
+    /// The report of a crawl: all committed runs since the last `--recrawl`.
+    pub fn of(results: &Results) -> Result<Self, ReadError> {
         let (ignore_page, ignore_round) = (|_: &PageSummary<'_>, _: Option<Duration>, _: &[LoopMember]| (), || ());
-        Self::build(directory, ignore_page, ignore_round)
+        Self::build(results, ignore_page, ignore_round)
     }
 
-    /// Like [`Self::from_directory`], with groups of URLs.
-    pub fn detailed(directory: &Path) -> Result<(Self, ReportDetail), ReadError> {
+    /// Like [`Self::of`], with groups of URLs.
+    pub fn detailed(results: &Results) -> Result<(Self, ReportDetail), ReadError> {
         let detail = RefCell::new(ReportDetail::default());
         let add = |page: &PageSummary<'_>, since_start: Option<Duration>, members: &[LoopMember]| {
             let mut detail = detail.borrow_mut();
@@ -57,20 +56,20 @@ impl CrawlReport {
             members.iter().for_each(|member| detail.add_loop_member(member));
         };
         // Each round replaces the details of the one before.
-        let report = Self::build(directory, add, || drop(detail.take()))?;
+        let report = Self::build(results, add, || drop(detail.take()))?;
         Ok((report, detail.into_inner()))
     }
 
     /// Calls `each` with all URLs of a group, such as `status:404`.
     pub fn urls_of(
-        directory: &Path,
+        results: &Results,
         group: &str,
         mut each: impl FnMut(&str) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         let mut scratch = String::new();
         // The settings of the last run.
         let mut rules: Option<Rules> = None;
-        records::walk(directory, |event| {
+        results.walk(|event| {
             if let HistoryEvent::Line { line } = event {
                 rules = RunRecord::read(line)
                     .and_then(|run| records::settings_of(&run))
@@ -80,7 +79,7 @@ impl CrawlReport {
             Ok(())
         })?;
         let mut loops = RedirectLoops::default();
-        records::latest_pages(directory, |record| {
+        results.latest_pages(|record| {
             let page = page_summary(record, rules.as_ref());
             let mut is_member = false;
             if page.is_guess {
@@ -102,7 +101,7 @@ impl CrawlReport {
     /// Builds the report. Calls `add` for each page, with the time of its request since the start of the crawl, and with the
     /// other members of the redirect loop if the page closes one. Calls `reset` at the start of each round but the first.
     fn build(
-        directory: &Path,
+        results: &Results,
         mut add: impl FnMut(&PageSummary<'_>, Option<Duration>, &[LoopMember]),
         mut reset: impl FnMut(),
     ) -> Result<Self, ReadError> {
@@ -111,7 +110,7 @@ impl CrawlReport {
         let mut rules: Option<Rules> = None;
         let (mut known, mut settled) = (0u64, 0u64);
         let mut has_rounds = false;
-        records::walk_latest(directory, |event| {
+        results.walk_latest(|event| {
             let record = match event {
                 HistoryEvent::Link { again, .. } => {
                     known += u64::from(!again);
@@ -173,15 +172,11 @@ impl CrawlReport {
         let elapsed = runs.iter().map(Run::elapsed).sum();
         let end = runs.last().and_then(|run| run.end).unwrap_or(End::Interrupted);
         report.close(elapsed, known.saturating_sub(settled), end);
-        report.name_referrers(directory)?;
+        report.name_referrers(results)?;
         if has_rounds {
-            report.changes = ChangeList::of_directory(directory)?;
+            report.changes = ChangeList::of(results)?;
         }
-        report.is_running = if SegmentStore::has_results(directory) {
-            !SegmentStore::latest(directory).and_then(|round| round.is_final())?
-        } else {
-            disk::crawled_by(directory).is_some()
-        };
+        report.is_running = results.is_running()?;
         Ok(report)
     }
 }

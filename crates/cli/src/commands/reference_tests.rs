@@ -9,8 +9,9 @@ use argiope_core::crawl::settings::{CRAWL, Resume, Setting, SettingForm, Setting
 use clap::{Arg, Command};
 use serde_json::{Map, Value, json};
 
-use super::CheckSettings;
-use super::settings::{CommandIo, FleetFlags, MessageSettings};
+use super::command_line;
+use crate::flags::CheckSettings;
+use crate::flags::settings::{CommandIo, FleetFlags, MessageSettings};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
@@ -23,7 +24,7 @@ The page is generated from the help texts of the program.
 
 #[test]
 fn the_reference_of_commands_is_current() {
-    let mut command = super::command();
+    let mut command = command_line::command();
     command.build();
     let mut page = OPENING.to_owned();
     for sub in command.get_subcommands().filter(|sub| !["crawl", "help"].contains(&sub.get_name())) {
@@ -58,7 +59,7 @@ fn flag_list(is_listed: impl Fn(&Setting) -> bool) -> String {
 
 #[test]
 fn the_reference_of_flags_is_current() {
-    let mut command = super::command();
+    let mut command = command_line::command();
     command.build();
     let mut page = format!(
         "\

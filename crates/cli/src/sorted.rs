@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 
-use super::temporary::TemporaryFile;
+use crate::temporary::TemporaryFile;
 
 /// Size of the sort buffer.
 const MEMORY_LIMIT: usize = 32 << 20;

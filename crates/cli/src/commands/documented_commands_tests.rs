@@ -107,7 +107,7 @@ fn every_command_that_the_documentation_shows_is_accepted() {
         let text = std::fs::read_to_string(&page).unwrap();
         for command in shell_blocks(&text).into_iter().chain(examples(&text)).flat_map(commands) {
             count += 1;
-            if let Err(error) = super::command().try_get_matches_from(&command)
+            if let Err(error) = super::command_line::command().try_get_matches_from(&command)
                 && error.use_stderr()
             {
                 let message = error.to_string();
