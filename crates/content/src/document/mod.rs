@@ -12,7 +12,6 @@ pub(crate) mod build;
 pub(crate) mod names;
 mod serialize;
 
-use crate::select::{SelectError, Selector};
 pub use build::USED_UP;
 use names::{CustomNames, Name};
 pub(crate) use serialize::{breaks_words, is_hidden, push_collapsed};
@@ -218,25 +217,6 @@ impl Document {
     /// All elements in the order of the page, without the contents of `template`.
     pub fn elements(&self) -> impl Iterator<Item = Element<'_>> {
         std::iter::once(self.root()).chain(self.root().descendants())
-    }
-
-    /// The first element that `selector` matches.
-    pub fn first(&self, selector: &Selector) -> Option<Element<'_>> {
-        selector.matches_of(self, &self.budget()).next()
-    }
-
-    /// All elements that `selector` matches, in the order of the page.
-    pub fn all(&self, selector: &Selector) -> Vec<Element<'_>> {
-        selector.matches_of(self, &self.budget()).collect()
-    }
-
-    /// All elements that the selector in `css` matches.
-    ///
-    /// # Errors
-    ///
-    /// `css` is not a selector.
-    pub fn select(&self, css: &str) -> Result<Vec<Element<'_>>, SelectError> {
-        Ok(self.all(&Selector::parse(css)?))
     }
 
     /// The content of `title`, with white space collapsed.
@@ -490,42 +470,5 @@ impl<'a> Element<'a> {
             }
             None
         })
-    }
-
-    /// The first descendant that `selector` matches.
-    pub fn first(&self, selector: &Selector) -> Option<Element<'a>> {
-        selector.matches_within(*self, &self.document.budget()).next()
-    }
-
-    /// All descendants that `selector` matches.
-    pub fn all(&self, selector: &Selector) -> Vec<Element<'a>> {
-        selector.matches_within(*self, &self.document.budget()).collect()
-    }
-
-    /// All descendants that the selector in `css` matches.
-    ///
-    /// # Errors
-    ///
-    /// `css` is not a selector.
-    pub fn select(&self, css: &str) -> Result<Vec<Element<'a>>, SelectError> {
-        Ok(self.all(&Selector::parse(css)?))
-    }
-
-    /// The first descendant that the selector in `css` matches.
-    ///
-    /// # Errors
-    ///
-    /// `css` is not a selector.
-    pub fn select_first(&self, css: &str) -> Result<Option<Element<'a>>, SelectError> {
-        Ok(self.first(&Selector::parse(css)?))
-    }
-
-    /// The text of the first descendant that the selector in `css` matches.
-    ///
-    /// # Errors
-    ///
-    /// `css` is not a selector.
-    pub fn select_text(&self, css: &str) -> Result<Option<String>, SelectError> {
-        Ok(self.select_first(css)?.map(|element| element.text()))
     }
 }

@@ -15,7 +15,7 @@ use argiope_core::page::examine::tokenizer::Tag;
 use argiope_core::page::examine::{TextContext, decode_character_references};
 
 use super::matching::{compare, has_word};
-use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
+use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple, is_at};
 use crate::document::build::{MAX_ATTRIBUTES, position};
 use crate::document::names::{CustomNames, Name};
 
@@ -258,14 +258,5 @@ impl Simple {
             }
             Self::Empty | Self::Has(_) | Self::Contains(..) => false,
         }
-    }
-}
-
-/// Whether `position` is `step * n + offset` for some n from 0 on.
-pub(super) fn is_at(position: i64, step: i32, offset: i32) -> bool {
-    let distance = position - i64::from(offset);
-    match i64::from(step) {
-        0 => distance == 0,
-        step => distance % step == 0 && distance / step >= 0,
     }
 }

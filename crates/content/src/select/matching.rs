@@ -8,9 +8,8 @@ use std::collections::HashMap;
 
 use argiope_core::page::page_budget::{PageBudget, VISIT};
 
-use super::bits::is_at;
 use super::texts::TextIndex;
-use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple};
+use super::{AttributeTest, Combinator, Complex, Compound, Selector, Simple, is_at};
 use crate::document::names::{Name, TEMPLATE};
 use crate::document::{Document, Element, NONE, NodeId, TEXT};
 

@@ -3,6 +3,7 @@
 mod bits;
 mod matching;
 mod parse;
+mod query;
 mod texts;
 
 pub(crate) use bits::{BitMatcher, MatchState, Subject};
@@ -133,4 +134,13 @@ enum AttributeTest {
     Substring,
     /// Equal to the value, or begins with the value and a hyphen.
     Language,
+}
+
+/// Whether `position` is `step * n + offset` for some n from 0 on.
+fn is_at(position: i64, step: i32, offset: i32) -> bool {
+    let distance = position - i64::from(offset);
+    match i64::from(step) {
+        0 => distance == 0,
+        step => distance % step == 0 && distance / step >= 0,
+    }
 }
