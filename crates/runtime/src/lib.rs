@@ -10,6 +10,7 @@ mod disk_limit;
 mod error;
 mod fair_queue;
 pub mod fetchers;
+mod keeper_message;
 pub mod keeper_thread;
 mod machine_memory;
 mod proxies;

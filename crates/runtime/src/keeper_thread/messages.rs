@@ -1,78 +1,19 @@
-//! [`KeeperMessage`]: the messages to the keeper, and how they are processed.
+//! How the messages to the keeper are processed.
 
-use std::ops::Range;
-use std::sync::mpsc::Sender;
-use std::time::Duration;
-
-use argiope_core::base::job::SentRequest;
 use argiope_core::crawl::control::{Control, ControlVerdict};
 use argiope_core::crawl::fetcher::PartRequest;
 use argiope_core::crawl::schedule::keeper::End;
-use argiope_core::crawl::status::{HostStatus, Status};
 use argiope_core::crawl::visit::{SiteFile, Visit};
-use argiope_core::{Link, Url};
 use argiope_engine::DnsAnswer;
 
 use super::KeeperLoop;
 use crate::error::Error;
+use crate::keeper_message::KeeperMessage;
 use crate::status;
 use argiope_store::Store;
-use argiope_store::disk::CommitBatch;
 
 /// The average length of a link, in bytes.
 const LINK_BYTES: usize = 128;
-
-/// Called when what the reader waits for has happened, with the number of pages that are delivered; dropped if the crawl
-/// ends before.
-pub type Signal = Box<dyn FnOnce(u64) + Send>;
-
-/// The messages to the keeper.
-pub enum KeeperMessage {
-    Visits(Vec<Box<Visit>>),
-    /// A fetcher that continues a page asks for a part of it.
-    Part(PartRequest),
-    /// A request to a host with a delay was sent.
-    Sent(SentRequest),
-    Resolved(DnsAnswer),
-    /// Links that the user of the library adds. The answer says for each whether it was new. There is no answer if the
-    /// crawl is ending and no later run can fetch them.
-    Feed(Vec<Link>, Box<dyn FnOnce(Vec<bool>) + Send>),
-    /// Fetch this robots.txt, but no pages of its host.
-    Robots(Url),
-    /// The user of the library has processed these pages, which are numbered in the order of delivery from 0. The signal
-    /// is given when this is durable.
-    Processed(Vec<Range<u64>>, Option<Signal>),
-    /// Give this signal when no work is left but pages that the user of the library has not processed.
-    SignalIdle(Signal),
-    /// The user of the library has taken this number of pages, and waits for the next one or not.
-    Taken {
-        pages: u64,
-        is_waiting: bool,
-    },
-    /// Give this signal after this time, or as for [`KeeperMessage::SignalIdle`] before.
-    Alarm(Duration, Signal),
-    /// Keeps the crawl open for more links, until every `Hold` is followed by a [`KeeperMessage::Release`].
-    Hold,
-    Release,
-    /// The reader takes no more pages. The crawl does not wait for it.
-    Detach,
-    /// A commit is durable.
-    Durable(CommitBatch),
-    /// The writer has failed.
-    Fault(Error),
-    /// Hand out no more jobs; end when the jobs in flight have ended, or after the drain time.
-    Stop(End),
-    /// Answer with the crawl's status.
-    Status(Sender<Status>),
-    /// Answer with the state of the host with this name, if there is work for it now.
-    Host(Box<str>, Sender<Option<HostStatus>>),
-    /// Apply a command of the user to the running crawl, and answer whether it was applied.
-    Control(Control, Sender<Result<(), String>>),
-    /// End now, without waiting for the jobs in flight.
-    EndNow,
-    /// Wakes the keeper, because the store has news.
-    Wake,
-}
 
 impl<F: Store> KeeperLoop<F> {
     /// Processes one message; returns whether to end at once.

@@ -22,7 +22,7 @@ use argiope_core::base::time::WallClock;
 use argiope_core::crawl::fetcher::{FetcherContext, PartSender};
 use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::frontier::{CrawlEvent, FrontierWaker};
-use argiope_core::crawl::schedule::keeper::{Changes, End, Keeper, Settled};
+use argiope_core::crawl::schedule::keeper::{Changes, End, Keeper};
 use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{LaneId, Time};
@@ -32,24 +32,14 @@ pub use argiope_store::MemoryFrontier;
 use argiope_store::Store;
 
 use self::crawl_clock::CrawlClock;
-pub use self::messages::{KeeperMessage, Signal};
 use self::unread::LibraryReader;
 use crate::disk_limit::DiskLimit;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::fetchers::Fetchers;
+pub use crate::keeper_message::{KeeperMessage, Signal, VisitConsumer};
 use crate::status::CrawlTally;
 use crate::writer_thread::{CommitQueue, OutputTarget};
-
-/// Receives the settled visits once they are durable, to print, count or show them.
-pub trait VisitConsumer: Send {
-    /// Called for each settled visit, in order.
-    fn take(&mut self, settled: Settled);
-    /// Called for a record that does not belong to a visit: the start or the end of a run.
-    fn line(&mut self, _line: &[u8]) {}
-    /// A batch is complete: flush what readers may be waiting for.
-    fn flush(&mut self);
-}
 
 /// A running crawl.
 pub struct KeeperHandle {

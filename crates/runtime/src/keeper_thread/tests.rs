@@ -2,6 +2,7 @@ use argiope_core::Outcome;
 use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::rules::{Config, EngineName, Pace, RobotsPolicy};
 use argiope_core::crawl::schedule::keeper::Next;
+use argiope_core::crawl::schedule::keeper::Settled;
 
 use super::*;
 

@@ -11,8 +11,8 @@ use argiope_core::crawl::schedule::carryover::UnreadPages;
 use argiope_store::Store;
 
 use super::KeeperLoop;
-use super::messages::{KeeperMessage, Signal};
 use crate::error::Error;
+use crate::keeper_message::{KeeperMessage, Signal};
 
 /// The number of pages that the reader has not taken at which no more requests start.
 const MAX_UNREAD: u64 = 1_024;

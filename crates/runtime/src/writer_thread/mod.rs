@@ -49,7 +49,7 @@ use argiope_store::{CommittedOutput, Store};
 use self::progress::CommitProgress;
 use self::writer::{OutputFiles, Writer};
 use crate::error::Error;
-use crate::keeper_thread::{KeeperMessage, VisitConsumer};
+use crate::keeper_message::{KeeperMessage, VisitConsumer};
 
 /// A commit is due this long after its first event.
 const COMMIT_AFTER: Duration = Duration::from_millis(100);

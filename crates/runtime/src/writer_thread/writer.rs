@@ -14,7 +14,7 @@ use argiope_store::disk::{File, Files, Lock, LogWriter};
 
 use super::{CommitUnit, Item, LockedDirectory};
 use crate::error::Error;
-use crate::keeper_thread::{KeeperMessage, VisitConsumer};
+use crate::keeper_message::{KeeperMessage, VisitConsumer};
 
 /// The writer's side, which runs on its own threads. Only these wait for the disk.
 pub(super) struct Writer<T> {
