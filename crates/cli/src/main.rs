@@ -8,6 +8,7 @@ mod diff;
 mod explain;
 mod export;
 mod flags;
+mod formats;
 mod locale;
 mod records;
 mod report;

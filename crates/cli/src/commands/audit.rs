@@ -7,14 +7,15 @@ use std::process::ExitCode;
 
 use argiope_core::base::escape::{json_line, markdown_text, visible};
 use argiope_core::crawl::rules::Span;
-use argiope_runtime::atomic_file::AtomicFile;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::{FAILED, FINDINGS, print_error, standard_output};
+use super::output::Output;
+use super::{FAILED, FINDINGS, print_error};
 use crate::audit::{Audit, AuditOptions, AuditedPage, CATALOGUE, Finding, Severity, catalogue};
 use crate::export::csv::{self, Formulas};
 use crate::flags::config_file::UsageError;
+use crate::formats::{self, Audience, Format};
 use crate::results::Results;
 use crate::wording;
 
@@ -34,8 +35,8 @@ pub struct AuditArgs {
     #[arg(value_name = "DIR", required_unless_present = "list")]
     pub directory: Option<PathBuf>,
     /// How to write the findings
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = AuditFormat::Text)]
-    pub format: AuditFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats::parser(FORMATS))]
+    format: &'static Format<AuditWriter>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -63,12 +64,28 @@ pub struct AuditArgs {
     pub list: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AuditFormat {
-    Text,
-    Json,
-    Csv,
-    Markdown,
+/// The findings, and how they are shown.
+struct AuditPage<'a> {
+    audit: &'a Audit,
+    directory: &'a Path,
+    formulas: Formulas,
+}
+
+type AuditWriter = fn(&AuditPage<'_>) -> Vec<u8>;
+
+/// The formats of `argiope audit`.
+const FORMATS: &[Format<AuditWriter>] = &[
+    Format {
+        audience: Audience::Terminal,
+        ..of_program("text", |page| render_text(page.audit, &page.directory.display().to_string()).into_bytes())
+    },
+    of_program("json", |page| json_line(&json_document(page.audit))),
+    Format { flags: &["raw-csv"], ..of_program("csv", |page| render_csv(page.audit, page.formulas)) },
+    Format { audience: Audience::Reader, ..of_program("markdown", |page| render_markdown(page.audit).into_bytes()) },
+];
+
+const fn of_program(name: &'static str, write: AuditWriter) -> Format<AuditWriter> {
+    Format { name, help: "", audience: Audience::Program, flags: &[], write }
 }
 
 /// Audits a crawl directory and writes the findings.
@@ -85,21 +102,23 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
             return Err(UsageError(format!("unknown finding {id:?}; the known findings are {}", names.join(", "))));
         }
     }
-    if args.raw_csv && args.format != AuditFormat::Csv {
-        return Err(UsageError("--raw-csv is for --format csv".to_owned()));
-    }
+    args.format.check_flags(FORMATS, &[("raw-csv", args.raw_csv)]).map_err(UsageError)?;
+    let output = Output::of(args.output.as_deref());
     if args.list {
         let mut text = String::new();
         for kind in CATALOGUE {
             let _ = writeln!(text, "{:<22} {:<8} {}. {} {}", kind.id, kind.severity, kind.title, kind.why, kind.fix);
         }
-        return Ok(write_output(args, text.as_bytes()));
+        return match output.write_all(Audience::Terminal, text.as_bytes()) {
+            Ok(_) => Ok(ExitCode::SUCCESS),
+            Err(fault) => fault.print(),
+        };
     }
     // Always present here: clap requires the directory unless `--list` is given.
     let directory = args.directory.as_deref().unwrap_or(Path::new("."));
     // Formats for programs list all pages of a finding, formats for people only the first ones. To subtract a baseline, all
     // pages are needed in any format.
-    let lists_first_pages = matches!(args.format, AuditFormat::Text | AuditFormat::Markdown);
+    let lists_first_pages = args.format.audience.is_people();
     let max_listed =
         if lists_first_pages && args.baseline.is_none() { AuditOptions::default().max_listed } else { usize::MAX };
     let options = AuditOptions { slow_after: args.slow.0, max_listed };
@@ -125,17 +144,12 @@ pub fn run(args: &AuditArgs) -> Result<ExitCode, UsageError> {
         }
         audit.findings.retain(|finding| finding.total > 0);
     }
-    let text = match args.format {
-        AuditFormat::Text => render_text(&audit, &directory.display().to_string()).into_bytes(),
-        AuditFormat::Json => json_line(&json_document(&audit)),
-        AuditFormat::Csv => render_csv(&audit, Formulas::from_flag(args.raw_csv)),
-        AuditFormat::Markdown => render_markdown(&audit).into_bytes(),
-    };
-    let written = write_output(args, &text);
-    if written != ExitCode::SUCCESS || !has_failing_finding(&audit, &args.fail_on) {
-        return Ok(written);
+    let page = AuditPage { audit: &audit, directory, formulas: Formulas::from_flag(args.raw_csv) };
+    match output.write_all(args.format.audience, &(args.format.write)(&page)) {
+        Ok(_) if has_failing_finding(&audit, &args.fail_on) => Ok(ExitCode::from(FINDINGS)),
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(fault) => fault.print(),
     }
-    Ok(ExitCode::from(FINDINGS))
 }
 
 /// Whether there is a finding that `--fail-on` names, by its id or its severity.
@@ -150,24 +164,6 @@ fn has_failing_finding(audit: &Audit, fail_on: &[String]) -> bool {
         })
     };
     audit.findings.iter().any(is_named)
-}
-
-/// Writes the text to `--output` or standard output. Returns the exit code.
-fn write_output(args: &AuditArgs, text: &[u8]) -> ExitCode {
-    let written = match &args.output {
-        None if args.format == AuditFormat::Text => standard_output::write_text(&String::from_utf8_lossy(text)),
-        None => standard_output::write(text),
-        Some(file) => AtomicFile::write_output(file, text),
-    };
-    match written {
-        // A closed pipe (`| head`) is not an error.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let name = args.output.as_ref().map_or("standard output".into(), |file| file.display().to_string());
-            print_error(&visible(&format!("{name} cannot be written: {error}")));
-            ExitCode::from(FAILED)
-        }
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 /// The finding id and URL of every entry of an earlier audit.

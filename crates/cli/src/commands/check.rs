@@ -8,13 +8,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use argiope_check::output::{self, TextOptions};
+use argiope_check::output::{TextOptions, json_document, summary_line};
 use argiope_check::{
     BadStatusRanges, CHECK_FILE, CheckCache, CheckLimits, CheckOptions, CheckProgress, CheckReport, DocumentType,
     FolderCheck, LIST_NAME, WebCheck, read_ignore_file,
 };
 use argiope_core::Url;
-use argiope_core::base::escape::{self, visible};
+use argiope_core::base::escape::{json_line, visible};
 use argiope_core::crawl::rules::{Config, ConfigError, Size, Span};
 use argiope_core::crawl::settings::CHECK;
 use argiope_runtime::Error;
@@ -22,10 +22,12 @@ use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 use regex::{Regex, RegexSet};
 
-use super::{FAILED, print_error, standard_output, warn_insecure};
+use super::output::Output;
+use super::{FAILED, print_error, warn_insecure};
 use crate::flags::config_file::{UsageError, check_settings};
 use crate::flags::settings::MessageSettings;
 use crate::flags::{CheckFormat, CheckSettings, SettingFlags};
+use crate::formats::Audience;
 use crate::locale::localized;
 
 /// The targets of links may use `--max-memory` divided by this.
@@ -126,15 +128,14 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
     }
     report.summary.milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     if let Some(directory) = &directory {
-        let mut document = Vec::new();
-        write_json(&mut document, &output::json_document(&report));
+        let document = json_line(&json_document(&report));
         let file = directory.join(CHECK_FILE);
         if let Err(error) = AtomicFile::write(&file, document) {
             print_error(&visible(&format!("{} cannot be written: {error}", file.display())));
             return Ok(ExitCode::from(FAILED));
         }
     }
-    Ok(write_report(&settings, is_quiet, &targets, &report))
+    write_report(&settings, is_quiet, &targets, &report)
 }
 
 /// Reads folders and files, crawls sites, then requests the external URLs that were found in any of them.
@@ -301,72 +302,43 @@ fn ignore_error(patterns: &[String], flag_count: usize, set_error: &regex::Error
 }
 
 /// Writes the report and returns the exit code.
-fn write_report(args: &CheckSettings, is_quiet: bool, targets: &CheckTargets, report: &CheckReport) -> ExitCode {
-    let summary = output::summary_line(&report.summary);
+fn write_report(
+    args: &CheckSettings,
+    is_quiet: bool,
+    targets: &CheckTargets,
+    report: &CheckReport,
+) -> Result<ExitCode, UsageError> {
     if !is_quiet {
         for note in &report.notes {
             let _ = writeln!(std::io::stderr(), "note: {}", localized(&visible(note)));
         }
     }
-    let written = match &args.output {
-        None if args.format == CheckFormat::Text => {
-            standard_output::write_text(&String::from_utf8_lossy(&render(args, report)))
-        }
-        None => standard_output::write(&render(args, report)),
-        Some(file) => AtomicFile::write_output(file, render(args, report)),
-    };
-    match written {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
-        Err(error) => {
-            let name = args.output.as_ref().map_or("standard output".into(), |file| file.display().to_string());
-            print_error(&visible(&format!("{name} cannot be written: {error}")));
-            return ExitCode::from(FAILED);
-        }
-        Ok(()) => {}
+    let output = Output::of(args.output.as_deref());
+    let CheckFormat(format) = args.format;
+    let is_file = output.file().is_some();
+    // A file has no colours, and is not limited to a screen.
+    let options = TextOptions { coloured: !is_file && console::colors_enabled(), all: args.all || is_file };
+    match output.write_all(format.audience, &(format.write)(report, options)) {
+        Ok(true) => {}
+        Ok(false) => return Ok(ExitCode::SUCCESS),
+        Err(fault) => return fault.print(),
     }
     // The text format on standard output ends with the summary.
-    let has_summary = args.format == CheckFormat::Text && args.output.is_none();
+    let has_summary = format.audience == Audience::Terminal && !is_file;
     if !is_quiet && !has_summary {
-        let _ = writeln!(std::io::stderr(), "{summary}");
+        let _ = writeln!(std::io::stderr(), "{}", summary_line(&report.summary));
     }
-    if report.has_broken() {
-        ExitCode::from(BROKEN)
+    Ok(ExitCode::from(if report.has_broken() {
+        BROKEN
     } else if report.summary.pages == 0 {
         print_error("nothing could be checked: no page was read");
-        ExitCode::from(NOTHING_CHECKED)
+        NOTHING_CHECKED
     } else if report.is_all_unknown() && (report.is_network_down || targets.is_only_a_list()) {
         print_error("nothing could be checked: all links are unknown");
-        ExitCode::from(NOTHING_CHECKED)
+        NOTHING_CHECKED
     } else {
-        ExitCode::SUCCESS
-    }
-}
-
-fn render(args: &CheckSettings, report: &CheckReport) -> Vec<u8> {
-    let mut out = Vec::new();
-    match args.format {
-        CheckFormat::Text => {
-            let coloured = args.output.is_none() && console::colors_enabled();
-            // A file is not limited to a screen.
-            let all = args.all || args.output.is_some();
-            out.extend_from_slice(output::text(report, TextOptions { coloured, all }).as_bytes());
-            out.extend_from_slice(output::summary_line(&report.summary).as_bytes());
-            out.push(b'\n');
-        }
-        CheckFormat::Json => write_json(&mut out, &output::json_document(report)),
-        CheckFormat::Jsonl => output::json_lines(report).for_each(|line| write_json(&mut out, &line)),
-        CheckFormat::Junit => out.extend_from_slice(output::junit(report).as_bytes()),
-        CheckFormat::Github => out.extend_from_slice(output::annotations(report).as_bytes()),
-        CheckFormat::Sarif => write_json(&mut out, &output::sarif(report)),
-        CheckFormat::Markdown => out.extend_from_slice(output::markdown(report).as_bytes()),
-    }
-    out
-}
-
-fn write_json(out: &mut Vec<u8>, value: &impl serde::Serialize) {
-    // Writing to memory cannot fail.
-    let _ = escape::write_json(&mut *out, value);
-    out.push(b'\n');
+        0
+    }))
 }
 
 /// Shows how far a check is. On a terminal, one line is overwritten; in a log, lines are added.

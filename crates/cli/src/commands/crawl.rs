@@ -22,13 +22,16 @@ use argiope_store::Store;
 use super::control_socket::ControlSocket;
 use super::crawl_control::{CrawlControl, SharedFleet};
 use super::interrupt::Interrupt;
+use super::output::Output;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
 use super::visit_reporter::{Verbosity, VisitReporter};
-use super::{FAILED, FINDINGS, INSECURE, USAGE, export, print_error, report, serve};
-use crate::export::Rows;
+use super::{FAILED, FINDINGS, INSECURE, USAGE, print_error, report, serve};
+use crate::export;
+use crate::export::csv::Formulas;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
+use crate::formats::Audience;
 use crate::locale::localized;
 use crate::screen::json_log;
 use crate::screen::live::{LivePrinter, LiveView, View};
@@ -92,22 +95,13 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         Err(error) => return Ok(fail_with(settings.messages, &error)),
     };
     let Some(output) = io.csv.clone() else { return Ok(code) };
-    let args = export::ExportArgs {
-        directory,
-        format: export::ExportFormat::Csv,
-        output: Some(output),
-        // The crawl has extracted the data already, so the export takes it from the records.
-        extract: Vec::new(),
-        extract_file: None,
-        // A table has no text of its own.
-        content: "main".to_owned(),
-        raw_csv: io.raw_csv,
-        columns: Vec::new(),
-        rows: Rows::default(),
-        status: Vec::new(),
-    };
-    let exported = export::run(&args)?;
-    Ok(if exported == ExitCode::SUCCESS { code } else { exported })
+    let results = Results::at(&directory);
+    let output = Output::of(Some(&output));
+    let formulas = Formulas::from_flag(io.raw_csv);
+    match output.write(Audience::Program, |out| export::pages_csv(&results, formulas, out)) {
+        Ok(_) => Ok(code),
+        Err(fault) => fault.print(),
+    }
 }
 
 /// Opens the crawl directory and crawls in it, or reports that the crawl is finished.

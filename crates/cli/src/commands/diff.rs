@@ -1,19 +1,20 @@
 //! `argiope diff DIR [DIR]`: what changed between the last two rounds of a crawl, or between two crawls.
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use argiope_core::Outcome;
 use argiope_core::base::escape::{visible, write_json};
 use argiope_core::crawl::schedule::keeper::{Change, ChangeNote, Changes};
-use argiope_runtime::atomic_file::AtomicFile;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::{FAILED, FINDINGS, print_error, standard_output};
+use super::FINDINGS;
+use super::output::Output;
 use crate::diff::{Diff, DiffEntry, DiffTotals, RecordState};
 use crate::flags::config_file::UsageError;
+use crate::formats::{self, Audience, Format};
 use crate::records::ReadError;
 use crate::results::Results;
 use crate::ticker::Ticker;
@@ -41,8 +42,8 @@ pub struct DiffArgs {
     #[arg(value_name = "LATER_DIR")]
     pub later: Option<PathBuf>,
     /// Format of the output
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    pub format: DiffFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = formats::parser(FORMATS))]
+    format: &'static Format<DiffWriter>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -51,13 +52,19 @@ pub struct DiffArgs {
     pub fail_on: Option<DiffFailOn>,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiffFormat {
-    /// One line per URL, then the totals
-    Text,
-    /// One JSON document
-    Json,
-}
+type DiffWriter = fn(&DiffArgs, &mut Diff, &mut dyn Write) -> Result<DiffTotals, ReadError>;
+
+/// The formats of `argiope diff`.
+const FORMATS: &[Format<DiffWriter>] = &[
+    Format {
+        name: "text",
+        help: "One line per URL, then the totals",
+        audience: Audience::Terminal,
+        flags: &[],
+        write: |_, diff, out| write_text(diff, out),
+    },
+    Format { name: "json", help: "One JSON document", audience: Audience::Program, flags: &[], write: write_document },
+];
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffFailOn {
@@ -67,45 +74,16 @@ pub enum DiffFailOn {
 
 /// Compares, and writes the differences.
 pub fn run(args: &DiffArgs) -> Result<ExitCode, UsageError> {
-    let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
-    let written = match file {
-        Some(path) => diff_to_file(args, path),
-        None => standard_output::open().map_err(ReadError::Output).and_then(|out| {
-            let mut out = BufWriter::new(out);
-            let totals = write(args, &mut out)?;
-            out.flush()?;
-            Ok(totals)
-        }),
-    };
-    match written {
-        Ok(totals) if args.fail_on.is_some() && totals.changes.newly_broken > 0 => Ok(ExitCode::from(FINDINGS)),
+    let output = Output::of(args.output.as_deref());
+    match output.write(args.format.audience, |out| write(args, out)) {
+        Ok(Some(totals)) if args.fail_on.is_some() && totals.changes.newly_broken > 0 => Ok(ExitCode::from(FINDINGS)),
         Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error) if error.is_broken_pipe() => Ok(ExitCode::SUCCESS),
-        Err(ReadError::Usage(why)) => Err(UsageError(why)),
-        Err(error) => {
-            let why = match error {
-                ReadError::Output(error) => {
-                    let name = file.map_or("standard output".into(), |path| path.display().to_string());
-                    format!("{name} cannot be written: {error}")
-                }
-                error => error.to_string(),
-            };
-            print_error(&visible(&why));
-            Ok(ExitCode::from(FAILED))
-        }
+        Err(fault) => fault.print(),
     }
 }
 
-/// Writes to a temporary file and renames it.
-fn diff_to_file(args: &DiffArgs, path: &Path) -> Result<DiffTotals, ReadError> {
-    let mut out = BufWriter::new(AtomicFile::create_output(path)?);
-    let totals = write(args, &mut out)?;
-    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.rename_into_place()?;
-    Ok(totals)
-}
-
 /// Compares the rounds or directories, with a progress message, and writes the differences.
-fn write(args: &DiffArgs, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
+fn write(args: &DiffArgs, out: &mut dyn Write) -> Result<DiffTotals, ReadError> {
     let mut ticker = Ticker::start();
     let mut progress = |count| ticker.tick(count);
     let mut diff = match &args.later {
@@ -118,13 +96,10 @@ fn write(args: &DiffArgs, out: &mut impl Write) -> Result<DiffTotals, ReadError>
         })?,
     };
     drop(ticker);
-    match args.format {
-        DiffFormat::Text => write_text(&mut diff, out),
-        DiffFormat::Json => write_document(args, &mut diff, out),
-    }
+    (args.format.write)(args, &mut diff, out)
 }
 
-fn write_text(diff: &mut Diff, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
+fn write_text(diff: &mut Diff, out: &mut dyn Write) -> Result<DiffTotals, ReadError> {
     let totals = diff.each(|entry| Ok(writeln!(out, "{}", text_line(&entry))?))?;
     let Changes { new, changed, gone, same, newly_broken, repaired, redirected } = totals.changes;
     // An empty line separates the totals from the lines about URLs, if there are any.
@@ -214,14 +189,14 @@ struct DiffSummary {
 }
 
 /// Writes a value as JSON. Characters that control a terminal are escaped.
-fn write_escaped_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+fn write_escaped_json(out: &mut dyn Write, value: &impl Serialize) -> std::io::Result<()> {
     let mut bytes = Vec::new();
     write_json(&mut bytes, value)?;
     out.write_all(&bytes)
 }
 
 /// Writes the JSON document piece by piece, because it may be larger than memory.
-fn write_document(args: &DiffArgs, diff: &mut Diff, out: &mut impl Write) -> Result<DiffTotals, ReadError> {
+fn write_document(args: &DiffArgs, diff: &mut Diff, out: &mut dyn Write) -> Result<DiffTotals, ReadError> {
     let name = |path: &Path| path.display().to_string();
     out.write_all(b"{\"before\":")?;
     write_escaped_json(out, &name(&args.directory))?;

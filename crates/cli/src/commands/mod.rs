@@ -28,6 +28,7 @@ mod fetch;
 pub mod fleet;
 mod interrupt;
 mod man;
+mod output;
 mod record_stream;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
 mod reference_tests;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufWriter, Write as _};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,13 +11,12 @@ use crate::report::{
     RootProblem, RunFacts,
 };
 use argiope_core::Outcome;
-use argiope_runtime::atomic_file::AtomicFile;
 use clap::Args;
 
-use super::{FAILED, print_error, standard_output};
+use super::output::Output;
 use crate::audit::{Audit, AuditOptions};
 use crate::flags::config_file::UsageError;
-use crate::locale::localized;
+use crate::formats::Audience;
 use crate::records::ReadError;
 use crate::report::detail::{self, MAX_GROUP_URLS};
 use crate::report::words::{PLAIN_HTTP, headline, reason_words, with_phrase};
@@ -57,46 +56,48 @@ pub struct ReportArgs {
 
 /// Prints the report, or writes it in another form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, UsageError> {
-    let write_output = |text: &[u8]| match &args.html {
-        Some(file) if file != Path::new("-") => AtomicFile::write_output(file, text),
-        _ => standard_output::write(text),
-    };
     if let Some(group) = args.list.as_deref().filter(|group| !detail::is_group(group)) {
         return Err(UsageError(format!("--list {group}: there is no such group; --help lists the groups")));
     }
     let results = Results::at(&args.directory);
-    let written = if let Some(group) = &args.list {
-        print_group(&results, group)
-    } else if args.html.is_some() {
-        html_page(&results).and_then(|page| Ok(write_output(page.as_bytes())?))
-    } else if args.json {
-        json_document(&results).and_then(|document| Ok(write_output(&json_line(&document))?))
-    } else {
-        CrawlReport::of(&results).and_then(|report| {
-            let links = LinkFacts::of(&results)?;
-            let checked = CheckedLinks::of(&results)?;
-            let text = render(&report, true) + &render_links(&links) + &render_checked(checked.as_ref());
-            Ok(standard_output::write_text(&text)?)
-        })
+    let output = Output::of(args.html.as_deref());
+    let audience = match args {
+        ReportArgs { html: Some(_), .. } => Audience::Reader,
+        ReportArgs { json: true, .. } => Audience::Program,
+        _ => Audience::Terminal,
     };
-    let why = match written {
-        Ok(()) => return Ok(ExitCode::SUCCESS),
-        Err(error) if error.is_broken_pipe() => return Ok(ExitCode::SUCCESS),
-        Err(ReadError::Output(error)) => {
-            let name = args.html.as_ref().map_or("standard output".into(), |file| file.display().to_string());
-            format!("{name} cannot be written: {error}")
+    // The report is complete before a file is created.
+    let text = match args {
+        ReportArgs { list: Some(_), .. } => Ok(String::new()),
+        ReportArgs { html: Some(_), .. } => html_page(&results),
+        ReportArgs { json: true, .. } => {
+            json_document(&results).map(|document| String::from_utf8_lossy(&json_line(&document)).into_owned())
         }
-        Err(error) => error.to_string(),
+        _ => report_text(&results),
     };
-    print_error(&visible(&why));
-    Ok(ExitCode::from(FAILED))
+    let written = text.map_err(|error| output.fault(error)).and_then(|text| {
+        output.write(audience, |out| match &args.list {
+            Some(group) => print_group(&results, group, out),
+            None => Ok(out.write_all(text.as_bytes())?),
+        })
+    });
+    match written {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(fault) => fault.print(),
+    }
+}
+
+/// The report as text.
+fn report_text(results: &Results) -> Result<String, ReadError> {
+    let report = CrawlReport::of(results)?;
+    let links = LinkFacts::of(results)?;
+    let checked = CheckedLinks::of(results)?;
+    Ok(render(&report, true) + &render_links(&links) + &render_checked(checked.as_ref()))
 }
 
 /// Prints all URLs of a group.
-fn print_group(results: &Results, group: &str) -> Result<(), ReadError> {
-    let mut out = BufWriter::new(standard_output::open()?);
-    CrawlReport::urls_of(results, group, |url| Ok(writeln!(out, "{}", localized(&visible(url)))?))?;
-    Ok(out.flush()?)
+fn print_group(results: &Results, group: &str, out: &mut dyn Write) -> Result<(), ReadError> {
+    CrawlReport::urls_of(results, group, |url| Ok(writeln!(out, "{}", visible(url))?))
 }
 
 /// Renders the report of a crawl directory as one HTML page.

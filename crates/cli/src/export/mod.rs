@@ -26,24 +26,132 @@ mod zip;
 use std::io::{self, Write};
 use std::path::Path;
 
-use argiope_content::Extraction;
+use argiope_content::{ContentPart, Extraction, TextRequest};
 use argiope_core::base::escape::{is_unsafe_char, write_json, write_markup_text};
 use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::schedule::keeper::Change;
 
+use crate::formats::{Audience, Format};
 use crate::records::{self, ReadError};
 use crate::results::Results;
+use crate::wording;
 
-pub use cdxj::cdxj;
-pub use csv::csv;
 pub use data::{PageTable, Rows, TableOptions};
-pub use links::{graphml, links};
-#[cfg(feature = "parquet")]
-pub use parquet::parquet;
-pub use site::site;
-pub use sitemap::sitemap;
-pub use texts::{text_files, text_lines};
-pub use wacz::wacz;
+
+/// What is exported.
+pub struct Export<'a> {
+    pub results: &'a Results,
+    pub table: TableOptions<'a>,
+    pub formulas: csv::Formulas,
+    /// The part of pages that texts are of.
+    pub part: ContentPart,
+    /// The file that is written, if it is not standard output. A sitemap of several files has the others next to it.
+    pub file: Option<&'a Path>,
+}
+
+/// How a format is written; as a stream of bytes, below a folder, or either.
+pub struct ExportWriter {
+    pub stream: Option<StreamWriter>,
+    /// Returns what the user is told.
+    pub folder: Option<FolderWriter>,
+}
+
+type StreamWriter = fn(&Export<'_>, &mut (dyn Write + Send)) -> Result<(), ReadError>;
+type FolderWriter = fn(&Export<'_>, &Path) -> Result<String, ReadError>;
+
+/// The flags of formats that have the data of pages.
+const DATA: &[&str] = &["extract", "status"];
+
+/// The formats of `argiope export`.
+pub const FORMATS: &[Format<ExportWriter>] = &[
+    Format {
+        flags: DATA,
+        ..stream("jsonl", "JSON Lines, one object per record", |export, out| {
+            let TableOptions { rules, changes, .. } = export.table;
+            match rules {
+                Some(rules) => jsonl_extracted(export.results, rules, changes, out),
+                None => jsonl(export.results, changes, out),
+            }
+        })
+    },
+    Format {
+        flags: &["extract", "status", "columns", "rows", "raw-csv"],
+        ..stream("csv", "Table of pages for spreadsheets", |export, out| {
+            csv::csv(PageTable::open(export.results, export.table)?, export.formulas, out)
+        })
+    },
+    Format {
+        audience: Audience::BinaryProgram,
+        flags: &["extract", "status", "columns", "rows"],
+        ..stream("parquet", "Table of pages for DuckDB, Spark and similar tools", |export, out| {
+            parquet::parquet(PageTable::open(export.results, export.table)?, out)
+        })
+    },
+    Format {
+        flags: &["raw-csv"],
+        ..stream("links", "Link graph as CSV", |export, out| links::links(export.results, export.formulas, out))
+    },
+    stream("graphml", "Link graph as GraphML", |export, out| links::graphml(export.results, out)),
+    stream("sitemap", "Sitemap of the pages found", |export, out| sitemap::sitemap(export.results, out, export.file)),
+    stream("cdxj", "Index of the WARC archives", |export, out| cdxj::cdxj(export.results, out)),
+    Format {
+        name: "text",
+        help: "The main text of pages; one file per page with -o DIR/, JSON Lines otherwise",
+        audience: Audience::Program,
+        flags: &["content"],
+        write: ExportWriter {
+            stream: Some(|export, out| texts::text_lines(export.results, &export.text(false), out)),
+            folder: Some(|export, folder| text_files(export, false, folder)),
+        },
+    },
+    Format {
+        name: "markdown",
+        help: "The main text of pages as Markdown; one file per page with -o DIR/, JSON Lines otherwise",
+        audience: Audience::Program,
+        flags: &["content"],
+        write: ExportWriter {
+            stream: Some(|export, out| texts::text_lines(export.results, &export.text(true), out)),
+            folder: Some(|export, folder| text_files(export, true, folder)),
+        },
+    },
+    Format {
+        name: "site",
+        help: "A folder that opens in a browser offline (-o DIR/); needs a crawl with --warc --assets",
+        audience: Audience::Reader,
+        flags: &[],
+        write: ExportWriter { stream: None, folder: Some(|export, folder| site::site(export.results, folder)) },
+    },
+    Format {
+        audience: Audience::BinaryProgram,
+        ..stream(
+            "wacz",
+            "Archives, index and pages in one file, for replay (WACZ); needs a crawl with --warc",
+            |export, out| wacz::wacz(export.results, out),
+        )
+    },
+];
+
+/// A format that is a stream of text for programs.
+const fn stream(name: &'static str, help: &'static str, write: StreamWriter) -> Format<ExportWriter> {
+    let write = ExportWriter { stream: Some(write), folder: None };
+    Format { name, help, audience: Audience::Program, flags: &[], write }
+}
+
+impl Export<'_> {
+    fn text(&self, markdown: bool) -> TextRequest {
+        TextRequest { part: self.part.clone(), plain: !markdown, markdown }
+    }
+}
+
+fn text_files(export: &Export<'_>, markdown: bool, folder: &Path) -> Result<String, ReadError> {
+    let count = texts::text_files(export.results, &export.text(markdown), folder)?;
+    Ok(wording::plural(count, "file"))
+}
+
+/// Writes the pages of a finished crawl as CSV, with the data that the crawl has extracted.
+pub fn pages_csv(results: &Results, formulas: csv::Formulas, out: &mut dyn Write) -> Result<(), ReadError> {
+    csv::csv(PageTable::open(results, TableOptions::default())?, formulas, out)
+}
 
 /// Number of pages of the last round that were fetched, but are not in the archive.
 pub fn unarchived_pages(results: &Results) -> Result<u64, ReadError> {
@@ -78,7 +186,7 @@ fn has_change(record: &LazyRecord<'_>, changes: &[Change]) -> bool {
 }
 
 /// Writes the records of all rounds unchanged: runs, pages, robots.txt and sitemaps.
-pub fn jsonl(results: &Results, changes: &[Change], out: &mut dyn Write) -> Result<(), ReadError> {
+fn jsonl(results: &Results, changes: &[Change], out: &mut dyn Write) -> Result<(), ReadError> {
     lines(results, changes, |line| {
         out.write_all(line)?;
         Ok(out.write_all(b"\n")?)
@@ -87,7 +195,7 @@ pub fn jsonl(results: &Results, changes: &[Change], out: &mut dyn Write) -> Resu
 }
 
 /// Like [`jsonl`], with the data of pages extracted from the archive now.
-pub fn jsonl_extracted(
+fn jsonl_extracted(
     results: &Results,
     rules: &Extraction,
     changes: &[Change],
@@ -114,9 +222,14 @@ pub fn jsonl_extracted(
 
 /// Fails, because this build cannot write Parquet.
 #[cfg(not(feature = "parquet"))]
-pub fn parquet(_table: PageTable<'_>, _out: &mut (impl Write + Send)) -> Result<(), ReadError> {
-    let why = "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
-    Err(ReadError::Usage(why.to_owned()))
+mod parquet {
+    use super::{PageTable, ReadError, Write};
+
+    pub fn parquet(_table: PageTable<'_>, _out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
+        let why =
+            "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
+        Err(ReadError::Usage(why.to_owned()))
+    }
 }
 
 /// The error of writing one file of an export that has several, with the name of that file.

@@ -32,6 +32,7 @@ use super::file_types::{FileForm, FileType};
 use super::of_file;
 use crate::records::ReadError;
 use crate::results::Results;
+use crate::wording;
 
 /// The file that lists URLs and files. Its presence shows that the folder was written by an export. It is empty until the
 /// export is complete.
@@ -48,15 +49,6 @@ const HEAD: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"defau
 img-src 'self' file: data:; media-src 'self' file: data:; font-src 'self' file: data:; \
 style-src 'self' file: data: 'unsafe-inline'; frame-src 'self' file:; form-action 'none'; base-uri 'none'\">\
 <meta http-equiv=\"x-dns-prefetch-control\" content=\"off\">";
-
-/// The result of the export.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SiteExportCount {
-    /// Files written.
-    pub files: u64,
-    /// Distinct URLs that pages load and that are not in the archive.
-    pub missing: u64,
-}
 
 /// Maps URLs to files.
 #[derive(Default)]
@@ -83,8 +75,8 @@ impl FileMap {
     }
 }
 
-/// Writes the site below `folder`.
-pub fn site(results: &Results, folder: &Path) -> Result<SiteExportCount, ReadError> {
+/// Writes the site below `folder`. Returns what the user is told.
+pub fn site(results: &Results, folder: &Path) -> Result<String, ReadError> {
     let mut archive = ArchivedPages::open(results)?;
     prepare(folder)?;
     let map = read_map(results)?;
@@ -110,7 +102,15 @@ pub fn site(results: &Results, folder: &Path) -> Result<SiteExportCount, ReadErr
     AtomicFile::write_own(&index, start_page(&map)).map_err(|error| of_file(&index, error))?;
     list.into_inner().map_err(io::IntoInnerError::into_error)?.rename_into_place()?;
     progress.end();
-    Ok(SiteExportCount { files, missing: missing.len() as u64 })
+    let mut message = wording::plural(files, "file");
+    let are = match missing.len() {
+        0 => return Ok(message),
+        1 => "is",
+        _ => "are",
+    };
+    let missing = wording::plural(missing.len() as u64, "resource");
+    message.push_str(&format!("; {missing} {are} not in the archive (crawl with --assets to fetch them)"));
+    Ok(message)
 }
 
 /// Prepares the folder, which must be new, empty, or from an earlier export.

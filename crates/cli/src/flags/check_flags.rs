@@ -4,9 +4,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use argiope_check::CheckLimits;
+use argiope_check::output::{self, TextOptions};
+use argiope_check::{CheckLimits, CheckReport};
+use argiope_core::base::escape::json_line;
 use argiope_core::crawl::rules::Span;
 use argiope_core::crawl::settings::{CHECK, SettingForm, local, parse_text};
+
+use crate::formats::{self, Audience, Format};
 
 argiope_core::settings! {
     /// What is checked, and how the findings are written.
@@ -31,7 +35,7 @@ argiope_core::settings! {
             /// The file of --cache
             cache_file: PathBuf = PathBuf::from(".argiopecache") => local("FILE").common(CHECK);
             /// How to write the findings
-            format: CheckFormat = CheckFormat::Text => local("FORMAT").common(CHECK);
+            format: CheckFormat = CheckFormat::TEXT => local("FORMAT").common(CHECK);
             /// With --format text: list every target and every place, not only a screen or two
             all: bool = false => local("").common(CHECK);
             /// Write to this file instead of standard output
@@ -49,18 +53,53 @@ argiope_core::settings! {
     }
 }
 
-argiope_core::words! {
-    /// How findings are written.
-    CheckFormat {
-        Text = "text",
-        Json = "json",
-        Jsonl = "jsonl",
-        Junit = "junit",
-        Github = "github",
-        Sarif = "sarif",
-        Markdown = "markdown",
+/// How findings are written.
+pub type CheckWriter = fn(&CheckReport, TextOptions) -> Vec<u8>;
+
+/// The formats of `argiope check`.
+pub const CHECK_FORMATS: &[Format<CheckWriter>] = &[
+    Format {
+        audience: Audience::Terminal,
+        ..of_program("text", |report, options| {
+            format!("{}{}\n", output::text(report, options), output::summary_line(&report.summary)).into_bytes()
+        })
+    },
+    of_program("json", |report, _| json_line(&output::json_document(report))),
+    of_program("jsonl", |report, _| output::json_lines(report).flat_map(|line| json_line(&line)).collect()),
+    of_program("junit", |report, _| output::junit(report).into_bytes()),
+    of_program("github", |report, _| output::annotations(report).into_bytes()),
+    of_program("sarif", |report, _| json_line(&output::sarif(report))),
+    Format { audience: Audience::Reader, ..of_program("markdown", |report, _| output::markdown(report).into_bytes()) },
+];
+
+const fn of_program(name: &'static str, write: CheckWriter) -> Format<CheckWriter> {
+    Format { name, help: "", audience: Audience::Program, flags: &[], write }
+}
+
+/// One of [`CHECK_FORMATS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckFormat(pub &'static Format<CheckWriter>);
+
+impl CheckFormat {
+    const WORDS: &'static [&'static str] = &formats::names::<_, { CHECK_FORMATS.len() }>(CHECK_FORMATS);
+    const TEXT: Self = Self(&CHECK_FORMATS[0]);
+}
+
+impl fmt::Display for CheckFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
     }
 }
+
+impl FromStr for CheckFormat {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Format::named(CHECK_FORMATS, name).map(Self).ok_or("no such format")
+    }
+}
+
+argiope_core::as_text!(CheckFormat);
 
 /// A switch that is on by default. A file may also have `true` or `false`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
