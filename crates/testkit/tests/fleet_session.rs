@@ -29,6 +29,7 @@ fn settings() -> FleetSettings {
         rate: None,
         per_ip: None,
         max_pages_per_host: None,
+        max_time_ms: None,
         created: 0,
         out: String::new(),
         config: String::new(),
@@ -49,6 +50,7 @@ fn join(
     let setup = SessionSetup {
         clients: [client(), client()],
         settings: settings(),
+        generation: String::new(),
         segments: SegmentStore::open(folder),
         times,
         session: 1,

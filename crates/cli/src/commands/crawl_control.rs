@@ -21,9 +21,36 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Memory and disk usage are measured at most once in this time.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The state of the fleet as this process last read it from the store. `None` if the crawl is not shared, or before the
-/// first read.
-pub type SharedFleet = Arc<Mutex<Option<FleetStatus>>>;
+/// Makes a change for all processes of a fleet.
+pub type FleetControl = Box<dyn Fn(&Control) -> Result<(), String> + Send + Sync>;
+
+/// What connects the views of a process to its fleet.
+#[derive(Clone, Default)]
+pub struct SharedFleet(Arc<FleetLink>);
+
+#[derive(Default)]
+struct FleetLink {
+    /// The state of the fleet as this process last read it from the store. `None` if the crawl is not shared, or before
+    /// the first read.
+    status: Mutex<Option<FleetStatus>>,
+    /// `None` if the crawl is not shared: changes are then for this process.
+    control: Option<FleetControl>,
+}
+
+impl SharedFleet {
+    /// For a process of a fleet.
+    pub fn with_control(control: FleetControl) -> Self {
+        Self(Arc::new(FleetLink { status: Mutex::default(), control: Some(control) }))
+    }
+
+    pub fn set_status(&self, status: FleetStatus) {
+        *self.0.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+
+    fn status(&self) -> Option<FleetStatus> {
+        self.0.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// A handle to a running crawl, for other threads.
 #[derive(Clone)]
@@ -108,7 +135,7 @@ impl CrawlControl {
         let mut last = self.last();
         // The keeper does not measure memory and disk: keep the last values.
         let (memory, disk) = (last.status.memory_bytes, last.status.disk_bytes);
-        let fleet = self.0.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let fleet = self.0.fleet.status();
         last.status = Status { memory_bytes: memory, disk_bytes: disk, fleet, ..status };
         Some(last.status.clone())
     }
@@ -142,6 +169,9 @@ impl CrawlSource for CrawlControl {
     }
 
     fn control(&self, control: Control) -> Result<(), String> {
+        if let Some(change) = &self.0.fleet.0.control {
+            return change(&control);
+        }
         let (sender, response) = channel();
         if !self.send(KeeperMessage::Control(control, sender)) {
             return Err("the crawl has ended".to_owned());

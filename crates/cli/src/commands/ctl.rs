@@ -10,6 +10,7 @@ use argiope_core::crawl::status::Status;
 use clap::{Args, Subcommand};
 
 use super::control_socket::{self, ControlRequest};
+use super::fleet::{self, FleetCtl};
 use super::{FAILED, print_error, standard_output};
 use crate::flags;
 use crate::flags::config_file::UsageError;
@@ -20,12 +21,16 @@ use argiope_core::base::escape::visible;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  argiope ctl ./example.com.crawl status\n  \
                         argiope ctl ./example.com.crawl rate 2/s\n  \
-                        argiope ctl ./example.com.crawl exclude '/calendar/'\n\n\
-                        Pace, rate and excludes also apply to later runs of the crawl; a pause does not.")]
+                        argiope ctl ./example.com.crawl exclude '/calendar/'\n  \
+                        argiope ctl redis://db.example:6379 --name news pause\n\n\
+                        Pace, rate and excludes also apply to later runs of the crawl; a pause does not. In a crawl by\n\
+                        many machines, every change holds for all processes until it is changed again.")]
 pub struct CtlArgs {
-    /// The crawl directory
+    /// The crawl directory; with --name, the address of the store of many machines
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
+    #[command(flatten)]
+    pub fleet: FleetCtl,
     #[command(subcommand)]
     pub action: CtlAction,
 }
@@ -89,12 +94,18 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, UsageError> {
         CtlAction::Rate { rate } => Control::Rate { rate: rate.0 },
         CtlAction::Exclude { pattern } => Control::Exclude { pattern: pattern.clone() },
         CtlAction::Status { json } => {
+            if let Some(location) = args.fleet.location(&args.directory) {
+                return Ok(fleet::control(location, None, *json));
+            }
             return Ok(match control_socket::request(&args.directory, &ControlRequest::Status) {
                 Ok(response) => print_status(&response.status.unwrap_or_default(), *json),
                 Err(why) => fail(&why),
             });
         }
     };
+    if let Some(location) = args.fleet.location(&args.directory) {
+        return Ok(fleet::control(location, Some(&control), false));
+    }
     let confirmation = control.to_string();
     match control_socket::request(&args.directory, &ControlRequest::Control(control)) {
         Ok(_) => {

@@ -7,11 +7,13 @@
 mod durable_kit;
 mod kit;
 mod limits;
+mod losses;
 mod objects;
 mod planted;
 mod politeness;
 mod recrawl;
 mod status;
+mod steering;
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command};
@@ -320,7 +322,7 @@ fn another_process_continues_after_one_is_interrupted() {
         (vec!["--max-pages", "7"], "--max-pages"),
         (vec!["--jsonl", "x"], "--jsonl is not supported"),
         (vec!["--log-skips"], "--log-skips is not supported"),
-        (vec!["--rate", "3/s"], "--rate"),
+        (vec!["--max-pages-per-host", "3"], "--max-pages-per-host"),
     ] {
         let output = fleet.command(&more).output().expect("the command runs");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

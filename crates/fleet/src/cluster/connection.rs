@@ -91,6 +91,12 @@ pub struct Unreachable {
 }
 
 impl Unreachable {
+    /// The store does not hold the crawl any more, in whole or in part.
+    pub(super) fn lost() -> Self {
+        let message = "the store has lost this crawl: it was emptied or replaced, or the crawl was removed";
+        Self { message: message.into(), is_final: true }
+    }
+
     /// An error that a retry may fix.
     fn temporary(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_final: false }
@@ -218,10 +224,10 @@ impl Nodes {
         let connection = self.connect(address)?;
         connection.send_packed_command(packed).map_err(fail)?;
         match connection.recv_response().map_err(fail)? {
-            Value::ServerError(error) => Err(Unreachable {
-                message: format!("{}:{}: {error:?}", address.0, address.1),
-                is_final: matches!(error.code(), "NOAUTH" | "WRONGPASS" | "NOPERM"),
-            }),
+            Value::ServerError(error) => {
+                let is_final = matches!(error.code(), "NOAUTH" | "WRONGPASS" | "NOPERM");
+                Err(Unreachable { is_final, ..refused(address, &error) })
+            }
             value => Ok(value),
         }
     }
@@ -239,10 +245,8 @@ impl Nodes {
                 },
                 _ => ConnectionAddr::Tcp(address.0.clone(), address.1),
             };
-            let fail = |error: redis::RedisError| {
-                let is_final = error.kind() == redis::ErrorKind::AuthenticationFailed;
-                Unreachable { message: format!("{}:{}: {error}", address.0, address.1), is_final }
-            };
+            let is_tls = matches!(target, ConnectionAddr::TcpTls { .. });
+            let fail = |error: redis::RedisError| unconnected(address, is_tls, &error);
             let client = Client::open(seed.clone().set_addr(target)).map_err(fail)?;
             let connection = client.get_connection_with_timeout(CONNECT_TIMEOUT).map_err(fail)?;
             connection.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(fail)?;
@@ -364,10 +368,7 @@ impl Nodes {
                                     should_pause = true;
                                     is_stale |= error.code() != "TRYAGAIN";
                                 }
-                                _ => {
-                                    let message = format!("{}:{}: {error:?}", node.0, node.1);
-                                    answers[index] = Some(Err(Unreachable { message, is_final: true }));
-                                }
+                                _ => answers[index] = Some(Err(refused(&node, &error))),
                             },
                             _ if replicate && !is_replicated => {
                                 *last_error = format!("{}:{}: no replica confirms writes", node.0, node.1);
@@ -483,6 +484,50 @@ impl Nodes {
             _ => false,
         }))
     }
+}
+
+/// The error for a reply that refuses a command: what the server said, and what to do.
+fn refused(node: &NodeAddress, error: &redis::ServerError) -> Unreachable {
+    let (host, port) = node;
+    let details = error.details().unwrap_or_default();
+    let message = match error.code() {
+        "LOST" => return Unreachable::lost(),
+        "NOAUTH" => format!("{host}:{port} needs a password: {LOGIN_REMEDY}"),
+        "WRONGPASS" => format!("{host}:{port} refuses the user name or the password: {LOGIN_REMEDY}"),
+        "NOPERM" => format!(
+            "{host}:{port} does not allow this user what a crawl needs ({details}): docs/fleet/operations.md has the \
+             rule (ACL) to set"
+        ),
+        code => format!("{host}:{port}: {code} {details}"),
+    };
+    Unreachable { message, is_final: true }
+}
+
+/// How to give a login.
+const LOGIN_REMEDY: &str = "give it with --frontier-password-file FILE, in ARGIOPE_FRONTIER_PASSWORD, or as \
+                            redis://USER:PASSWORD@HOST";
+
+/// The error for a connection that could not be opened: the reason, and what to do.
+fn unconnected(node: &NodeAddress, is_tls: bool, error: &redis::RedisError) -> Unreachable {
+    let text = error.to_string();
+    let refuses_login = error.kind() == redis::ErrorKind::AuthenticationFailed
+        || ["WRONGPASS", "NOAUTH", "invalid password"].iter().any(|word| text.contains(word));
+    // The name of the error in rustls, which the client passes on as text.
+    let has_bad_certificate = text.contains("invalid peer certificate");
+    let (why, is_final) = if refuses_login {
+        (format!("refuses the user name or the password: {LOGIN_REMEDY}"), true)
+    } else if has_bad_certificate && text.contains("UnknownIssuer") {
+        ("has a certificate of an authority that is not known here: name it with --ca-cert FILE".to_owned(), true)
+    } else if has_bad_certificate {
+        (format!("has a certificate that is not valid for this address ({text})"), true)
+    } else if is_tls && !error.is_connection_refusal() {
+        (format!("gives no TLS answer ({text}): for a server without TLS, write redis:// instead of rediss://"), false)
+    } else if error.is_connection_dropped() {
+        (format!("ends the connection ({text}): for a server with TLS, write rediss:// instead of redis://"), false)
+    } else {
+        (format!("cannot be reached ({text})"), false)
+    };
+    Unreachable { message: format!("{}:{} {why}", node.0, node.1), is_final }
 }
 
 /// State that one attempt passes on to the next.

@@ -1,13 +1,15 @@
 //! The crawl that a fleet works on: its settings (set by the first process), its state and its processes.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::client::{FleetClient, bytes};
+use super::client::{FleetClient, array, bytes};
 use super::connection::Unreachable;
+use super::orders::CrawlOrders;
 
 /// The settings that all processes of a crawl share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +35,9 @@ pub struct FleetSettings {
     pub per_ip: Option<u64>,
     /// Maximum number of pages per host.
     pub max_pages_per_host: Option<u64>,
+    /// Maximum time from the start of the crawl, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_time_ms: Option<u64>,
     /// When the crawl was created, in milliseconds since the Unix epoch by the clock of the store.
     pub created: u64,
     /// The folder of the results.
@@ -67,11 +72,83 @@ fn positive_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f6
     is_valid.then_some(rate).ok_or_else(|| D::Error::custom("a rate must be positive"))
 }
 
+/// What the store holds about the crawl as a whole, beside its settings. Every process reads it with every heartbeat.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrawlHead {
+    /// A random text, chosen when the store got the crawl. A store that was emptied and got the crawl again has another
+    /// one. Empty if the store does not hold the crawl.
+    pub generation: String,
+    pub state: FleetState,
+    /// How often the crawl was continued after it had ended at a limit, plus 1.
+    pub leg: u32,
+    pub orders: CrawlOrders,
+    /// `orders` as the store has them.
+    pub(super) orders_text: Vec<u8>,
+}
+
+impl CrawlHead {
+    pub fn read(client: &mut FleetClient) -> Result<Self, Unreachable> {
+        let key = client.crawl_key("meta");
+        let names: [&[u8]; 4] = [b"generation", b"state", b"continued", b"orders"];
+        let fields = array(client.plain(&key, &[&[b"HMGET", key.as_bytes()][..], &names[..]].concat())?);
+        let text_at = |index: usize| fields.get(index).map(bytes).unwrap_or_default();
+        let generation = String::from_utf8_lossy(&text_at(0)).into_owned();
+        let continued: u32 = String::from_utf8_lossy(&text_at(2)).parse().unwrap_or(0);
+        let orders_text = text_at(3);
+        Ok(Self {
+            generation,
+            state: FleetState::from_bytes(&text_at(1)),
+            leg: continued.min(MAX_ROUND).saturating_add(1),
+            orders: CrawlOrders::read(&orders_text),
+            orders_text,
+        })
+    }
+
+    /// Changes the orders of the crawl. A crawl that has ended at a limit, or was stopped, continues if the orders allow
+    /// it then. Returns the orders.
+    ///
+    /// # Errors
+    ///
+    /// The inner error is that of `change`, which refuses the change.
+    pub fn change_orders<E>(
+        client: &mut FleetClient,
+        settings: &FleetSettings,
+        mut change: impl FnMut(&mut CrawlOrders) -> Result<(), E>,
+    ) -> Result<Result<CrawlOrders, E>, Unreachable> {
+        loop {
+            let head = Self::read(client)?;
+            let mut orders = head.orders.clone();
+            if let Err(refused) = change(&mut orders) {
+                return Ok(Err(refused));
+            }
+            let age = settings.age(client)?;
+            let continues = head.state.is_lifted(&head.orders, &orders, settings, age);
+            if orders == head.orders && !continues {
+                return Ok(Ok(orders));
+            }
+            let before = head.orders.max_pages.or(settings.max_pages).unwrap_or(0);
+            let more_pages = orders.max_pages.map_or(0, |limit| limit.saturating_sub(before));
+            let text = serde_json::to_vec(&orders).unwrap_or_default();
+            if client.steer(&head.orders_text, text, more_pages, continues)? {
+                return Ok(Ok(orders));
+            }
+        }
+    }
+
+    /// As [`Self::read`]. It is a final error if the store does not hold the crawl of this generation.
+    pub fn read_of(client: &mut FleetClient, generation: &str) -> Result<Self, Unreachable> {
+        let head = Self::read(client)?;
+        if head.generation == generation { Ok(head) } else { Err(Unreachable::lost()) }
+    }
+}
+
 /// The progress of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetState {
     /// The roots may not have been put yet.
     Created,
+    /// The crawl is being put into the store again. Processes wait.
+    Restoring,
     Running,
     /// All links are settled.
     Finished,
@@ -79,6 +156,10 @@ pub enum FleetState {
     MaxPages,
     /// The crawl has reached its byte limit, and links are left.
     MaxBytes,
+    /// The crawl has reached its time limit, and links are left.
+    MaxTime,
+    /// A user has stopped the crawl, and links are left.
+    Stopped,
 }
 
 impl FleetSettings {
@@ -103,6 +184,9 @@ impl FleetSettings {
             let pool = client.crawl_key("pool");
             client.plain_replicated(&pool, &[b"HSETNX", pool.as_bytes(), b"left", max_pages.to_string().as_bytes()])?;
         }
+        let generation = format!("{:016x}", RandomState::new().hash_one(client.owner()));
+        let generation = [b"HSETNX", key.as_bytes(), b"generation", generation.as_bytes()];
+        client.plain_replicated(&key, &generation)?;
         client.plain_replicated(&key, &[b"HSETNX", key.as_bytes(), b"crawl", &text])?;
         Ok(Self::read(client)?.unwrap_or_else(|| self.clone()))
     }
@@ -115,6 +199,26 @@ impl FleetSettings {
         store_time(client, &key)
     }
 
+    /// These settings with the limits that were changed since.
+    #[must_use]
+    pub fn with_orders(&self, orders: &CrawlOrders) -> Self {
+        Self {
+            max_pages: orders.max_pages.or(self.max_pages),
+            max_bytes: orders.max_bytes.or(self.max_bytes),
+            max_time_ms: orders.max_time_ms.or(self.max_time_ms),
+            rate: match orders.rate {
+                None => self.rate,
+                Some(rate) => (rate > 0.0).then_some(rate),
+            },
+            ..self.clone()
+        }
+    }
+
+    /// What is left of the time of the crawl at this age; `None` without a limit.
+    pub fn time_left(&self, age: Duration) -> Option<Duration> {
+        Some(Duration::from_millis(self.max_time_ms?).saturating_sub(age))
+    }
+
     /// The time since the crawl was created.
     pub fn age(&self, client: &mut FleetClient) -> Result<Duration, Unreachable> {
         let key = client.crawl_key("meta");
@@ -124,20 +228,78 @@ impl FleetSettings {
 
 impl FleetState {
     pub fn read(client: &mut FleetClient) -> Result<Self, Unreachable> {
-        let key = client.crawl_key("meta");
-        let state = bytes(&client.plain(&key, &[b"HGET", key.as_bytes(), b"state"])?);
-        Ok(match state.as_slice() {
+        Ok(CrawlHead::read(client)?.state)
+    }
+
+    fn from_bytes(state: &[u8]) -> Self {
+        match state {
+            b"restoring" => Self::Restoring,
             b"running" => Self::Running,
             b"finished" => Self::Finished,
             b"max_pages" => Self::MaxPages,
             b"max_bytes" => Self::MaxBytes,
+            b"max_time" => Self::MaxTime,
+            b"stopped" => Self::Stopped,
             _ => Self::Created,
-        })
+        }
     }
 
-    /// Whether the crawl has ended: it is finished, or it has reached a limit.
+    /// Whether the crawl has ended: it is finished, it has reached a limit, or a user has stopped it.
     pub fn is_over(self) -> bool {
-        matches!(self, Self::Finished | Self::MaxPages | Self::MaxBytes)
+        !matches!(self, Self::Created | Self::Restoring | Self::Running)
+    }
+
+    /// Whether these orders lift the end of a crawl in this state, whose orders were `before`.
+    fn is_lifted(self, before: &CrawlOrders, orders: &CrawlOrders, settings: &FleetSettings, age: Duration) -> bool {
+        match self {
+            Self::MaxPages => orders.max_pages > before.max_pages,
+            Self::MaxBytes => orders.max_bytes > before.max_bytes,
+            Self::MaxTime => settings.with_orders(orders).time_left(age).is_none_or(|left| !left.is_zero()),
+            Self::Stopped => !orders.is_stopped,
+            Self::Created | Self::Restoring | Self::Running | Self::Finished => false,
+        }
+    }
+
+    /// The end that a crawl has when no process takes part in it any more: stopped, or out of time. `None` if it has
+    /// neither been stopped nor run out of time, or is not running.
+    pub fn end_without_processes(head: &CrawlHead, settings: &FleetSettings, age: Duration) -> Option<Self> {
+        match head.state {
+            Self::Running if head.orders.is_stopped => Some(Self::Stopped),
+            Self::Running if settings.with_orders(&head.orders).time_left(age).is_some_and(|left| left.is_zero()) => {
+                Some(Self::MaxTime)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends a crawl that was stopped or has run out of time, if no process takes part in it any more. A process without
+    /// a heartbeat for `timeout` is gone.
+    pub fn end_after_last(
+        client: &mut FleetClient,
+        settings: &FleetSettings,
+        timeout: Duration,
+    ) -> Result<(), Unreachable> {
+        let (head, age) = (CrawlHead::read(client)?, settings.age(client)?);
+        let Some(end) = Self::end_without_processes(&head, settings, age) else { return Ok(()) };
+        let now = FleetSettings::store_time(client)?;
+        let is_live = |member: &MemberInfo| member.at.saturating_add(timeout.as_millis() as u64) > now;
+        if Members::all(client)?.iter().any(is_live) { Ok(()) } else { end.set(client) }
+    }
+
+    /// Makes this the state of the crawl.
+    pub(super) fn set(self, client: &mut FleetClient) -> Result<(), Unreachable> {
+        let name: &[u8] = match self {
+            Self::Created => b"created",
+            Self::Restoring => b"restoring",
+            Self::Running => b"running",
+            Self::Finished => b"finished",
+            Self::MaxPages => b"max_pages",
+            Self::MaxBytes => b"max_bytes",
+            Self::MaxTime => b"max_time",
+            Self::Stopped => b"stopped",
+        };
+        let key = client.crawl_key("meta");
+        client.plain_replicated(&key, &[b"HSET", key.as_bytes(), b"state", name]).map(drop)
     }
 
     /// Records that the roots are in the store.
@@ -162,6 +324,12 @@ pub struct MemberInfo {
     pub pages: u64,
     /// Milliseconds until its leases end if they are not renewed.
     pub lease_ms: u64,
+    /// Hosts with work in its buckets.
+    #[serde(default)]
+    pub hosts: usize,
+    /// Records that it has fetched and not settled.
+    #[serde(default)]
+    pub backlog: u64,
     /// The number of hosts to which it sends no requests for a while (back-off, Retry-After).
     pub resting: usize,
     /// The host with the longest of these waits, and its remaining milliseconds.
@@ -182,6 +350,8 @@ impl MemberInfo {
             pages_per_second: 0.0,
             pages: 0,
             lease_ms: 0,
+            hosts: 0,
+            backlog: 0,
             resting: 0,
             longest_rest: None,
             stalled: None,
@@ -199,6 +369,8 @@ pub struct Members {
     pub index: usize,
     /// The time of the store in milliseconds since the Unix epoch.
     pub now_ms: u64,
+    /// A process is live if its last heartbeat is not older than this, in milliseconds.
+    timeout_ms: u64,
 }
 
 impl Members {
@@ -224,7 +396,17 @@ impl Members {
         }
         // At least this process is live.
         let live = live.len().max(1);
-        Ok(Self { live, all, index, now_ms })
+        Ok(Self { live, all, index, now_ms, timeout_ms })
+    }
+
+    /// Whether this process has sent a heartbeat recently.
+    pub fn is_live(&self, member: &MemberInfo) -> bool {
+        member.at.saturating_add(self.timeout_ms) > self.now_ms
+    }
+
+    /// The processes that sent a heartbeat recently.
+    pub fn live(&self) -> impl Iterator<Item = &MemberInfo> {
+        self.all.iter().filter(|member| self.is_live(member))
     }
 
     /// All processes that are registered, sorted by id.

@@ -70,7 +70,8 @@ pub struct FleetFrontier {
     max_received: Option<u64>,
     /// Bytes of retried attempts that no settled record includes yet.
     retried: u64,
-    /// Whether [`FrontierNews::Hold`] stops requests, because this process has received `max_received` bytes.
+    /// Whether [`FrontierNews::Hold`] stops requests: this process has received `max_received` bytes, or cannot store
+    /// results.
     is_holding: bool,
     /// How many links were marked as sent or failed, and how many notes about hosts were made.
     marks: u64,
@@ -277,7 +278,8 @@ impl FleetFrontier {
         self.check_lease()?;
         let has_earlier_record = self.earlier_records.contains_key(&link.fingerprint(self.key));
         let (fingerprint, _) = self.end_lease(link)?;
-        let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, has_earlier_record };
+        let priority = link.request.as_ref().map_or(0, |request| request.priority);
+        let origin = LinkOrigin { kind: link.kind, redirects: link.redirects, has_earlier_record, priority };
         Ok(RecordParts { link: Some((fingerprint, origin)), is_page, ..RecordParts::default() })
     }
 
@@ -571,8 +573,10 @@ impl Frontier for FleetFrontier {
             self.apply_event(event, &mut news);
         }
         let is_over_share = self.max_received.is_some_and(|limit| self.received >= limit);
-        if std::mem::replace(&mut self.is_holding, is_over_share) != is_over_share {
-            news.push(FrontierNews::Hold(is_over_share));
+        // What is fetched while results cannot be stored would only wait in memory.
+        let is_held = is_over_share || self.shared.stalled.load(Ordering::Acquire);
+        if std::mem::replace(&mut self.is_holding, is_held) != is_held {
+            news.push(FrontierNews::Hold(is_held));
         }
         self.check_lease()?;
         Ok(News { events: news, ..News::default() })
@@ -658,6 +662,7 @@ mod tests {
             rate: None,
             per_ip: None,
             max_pages_per_host: None,
+            max_time_ms: None,
             created: 0,
             out: String::new(),
             config: String::new(),

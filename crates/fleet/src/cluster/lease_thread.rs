@@ -7,12 +7,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use argiope_core::crawl::control::Control;
 use argiope_core::crawl::schedule::frontier::FrontierNews;
 use argiope_core::crawl::status::{FleetStatus, ProcessStatus};
 
 use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest};
 use super::connection::Unreachable;
-use super::crawl::{FleetSettings, MemberInfo, Members};
+use super::crawl::{CrawlHead, FleetSettings, FleetState, MemberInfo, Members};
+use super::orders::CrawlOrders;
 use super::recall_thread::TakenLinks;
 use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
 
@@ -34,8 +36,17 @@ const MAX_SLEEP: Duration = Duration::from_millis(200);
 /// The rate of pages is an average over this time.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
 
-/// Called with the state of the fleet after every survey.
-pub type FleetWatcher = Box<dyn Fn(FleetStatus) + Send>;
+/// Called with the state of the fleet after every survey, and with orders.
+pub type FleetWatcher = Box<dyn Fn(FleetOrder) + Send>;
+
+/// What the lease thread tells its process.
+pub enum FleetOrder {
+    Status(FleetStatus),
+    /// A change that a user made for all processes.
+    Control(Control),
+    /// The time of the crawl is over.
+    TimeIsOver,
+}
 
 /// The timing of leases.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +82,18 @@ impl LeaseTimes {
 pub struct LeaseThread {
     pub client: FleetClient,
     pub shared: Arc<Shared>,
+    /// The settings with the limits that were changed since.
     pub settings: FleetSettings,
+    /// The settings of the process that began the crawl.
+    first_settings: FleetSettings,
+    /// The orders of the crawl that this process has followed.
+    orders: CrawlOrders,
+    /// Whether the process was told that the time is over.
+    is_out_of_time: bool,
+    /// The generation of the crawl: see [`CrawlHead`].
+    generation: String,
+    /// Whether each bucket had an owner in an earlier survey.
+    had_owner: Vec<bool>,
     pub times: LeaseTimes,
     /// The buckets that this process has leased.
     held: BTreeMap<u32, LeasedBucket>,
@@ -130,7 +152,7 @@ impl LeaseThread {
     pub fn new(
         client: FleetClient,
         shared: Arc<Shared>,
-        settings: FleetSettings,
+        (settings, generation): (FleetSettings, String),
         times: LeaseTimes,
         to_recall: Option<Sender<TakenLinks>>,
         // One parameter, because clippy limits their number.
@@ -139,7 +161,12 @@ impl LeaseThread {
         Self {
             client,
             shared,
+            had_owner: vec![false; settings.buckets as usize],
+            first_settings: settings.clone(),
             settings,
+            orders: CrawlOrders::default(),
+            is_out_of_time: false,
+            generation,
             times,
             held: BTreeMap::new(),
             ahead: 0,
@@ -340,12 +367,16 @@ impl LeaseThread {
     /// Reads the state of all buckets and processes, then acquires and releases buckets and checks for the end of the
     /// crawl.
     fn survey(&mut self) -> Result<(), Unreachable> {
+        // Before anything is written: a store that was emptied must not get a part of the crawl again.
+        let head = CrawlHead::read_of(&mut self.client, &self.generation)?;
+        self.follow(head.orders);
         let info = self.heartbeat_info();
         // Read before the buckets are: bytes that are settled in between lower the limit below, and do not raise it.
         let settled_bytes = self.shared.settled_bytes.load(Ordering::Acquire);
         let members = Members::heartbeat(&mut self.client, info, self.times.heartbeat_timeout())?;
         let joined_at = *self.first_heartbeat.get_or_insert_with(Instant::now);
         let states = self.client.survey(self.settings.buckets)?;
+        self.check_for_loss(&states)?;
         let sum = |field: fn(&BucketState) -> u64| states.iter().map(field).sum::<u64>();
         let totals = FleetTotals {
             known: sum(|state| state.known),
@@ -355,7 +386,13 @@ impl LeaseThread {
             processes: members.live as u64,
         };
         self.shared.send_event(LeaseEvent::Totals(totals));
-        (self.watcher)(self.status(&states, &members, totals));
+        (self.watcher)(FleetOrder::Status(self.status(&states, &members, totals)));
+        let age = Duration::from_millis(members.now_ms.saturating_sub(self.settings.created));
+        if self.settings.time_left(age).is_some_and(|left| left.is_zero())
+            && !std::mem::replace(&mut self.is_out_of_time, true)
+        {
+            (self.watcher)(FleetOrder::TimeIsOver);
+        }
         if let Some(max_bytes) = self.settings.max_bytes {
             // The remaining bytes are divided equally. They include bytes that this process has received but not
             // settled.
@@ -396,11 +433,43 @@ impl LeaseThread {
         Ok(())
     }
 
+    /// Follows orders that are new.
+    fn follow(&mut self, orders: CrawlOrders) {
+        if orders == self.orders {
+            return;
+        }
+        for control in orders.controls_since(&self.orders) {
+            (self.watcher)(FleetOrder::Control(control));
+        }
+        let had_rate = self.settings.rate.is_some();
+        self.settings = self.first_settings.with_orders(&orders);
+        if had_rate && self.settings.rate.is_none() {
+            self.shared.send_event(LeaseEvent::Rate(None));
+        }
+        // The limits are divided again.
+        self.divided_among = 0;
+        self.orders = orders;
+    }
+
+    /// Returns an error if a bucket that had an owner is not in the store any more: a node has lost its data.
+    fn check_for_loss(&mut self, states: &[BucketState]) -> Result<(), Unreachable> {
+        let mut is_lost = false;
+        for (had_owner, state) in self.had_owner.iter_mut().zip(states) {
+            is_lost |= *had_owner && state.epoch == 0;
+            *had_owner |= state.epoch > 0;
+        }
+        // The buckets of a round that is over are removed when the next round begins.
+        match is_lost && !CrawlHead::read(&mut self.client)?.state.is_over() {
+            true => Err(Unreachable::lost()),
+            false => Ok(()),
+        }
+    }
+
     /// Sends this process's share of the limits to the keeper.
     fn send_shares(&self, rate: Option<f64>, per_ip: Option<u64>, live: usize) {
         let active = self.active_processes(live);
         if let Some(rate) = rate {
-            self.shared.send_event(LeaseEvent::Rate(rate / active as f64));
+            self.shared.send_event(LeaseEvent::Rate(Some(rate / active as f64)));
         }
         let limit = per_ip.map_or(self.default_per_ip, |limit| usize::try_from(limit).ok());
         if let Some(limit) = limit {
@@ -428,6 +497,8 @@ impl LeaseThread {
             pages_per_second: (pages_per_second * 10.0).round() / 10.0,
             pages,
             lease_ms: (self.times.lease.saturating_sub(self.last_renewal.elapsed())).as_millis() as u64,
+            hosts: self.held.values().map(|held| held.hosts.len()).sum(),
+            backlog: self.shared.outgoing().settled.len() as u64 + self.shared.unsettled.load(Ordering::Relaxed),
             resting,
             longest_rest,
             stalled: self.shared.stall(),
@@ -442,7 +513,7 @@ impl LeaseThread {
             is_this: member.id == self.client.owner(),
             buckets: member.buckets as u64,
             pages: member.pages,
-            pages_per_second: member.pages_per_second,
+            pages_per_second: if members.is_live(member) { member.pages_per_second } else { 0.0 },
             silent_seconds: members.now_ms.saturating_sub(member.at) as f64 / 1_000.0,
             resting: member.resting as u64,
             stalled: member.stalled.as_deref().map(Into::into),
@@ -456,7 +527,8 @@ impl LeaseThread {
             queued: totals.queued,
             leased: totals.leased,
             settled: totals.settled,
-            pages_per_second: members.all.iter().map(|member| member.pages_per_second).sum(),
+            // A process that has sent no heartbeat for a while fetches nothing.
+            pages_per_second: members.live().map(|member| member.pages_per_second).sum(),
             processes: processes.collect(),
         }
     }
@@ -488,13 +560,12 @@ impl LeaseThread {
         let has_no_new_links = first.iter().zip(&second).all(|(first, second)| first.known == second.known);
         let is_at_limit = is_limit_reached(&second) && !is_empty(&second);
         if is_at_limit || (has_no_new_links && is_empty(&second)) {
-            let (state, limit): (&[u8], _) = match is_at_limit {
-                true if has_max_pages(&second) => (b"max_pages", Some(FrontierNews::MaxPages)),
-                true => (b"max_bytes", Some(FrontierNews::MaxBytes)),
-                false => (b"finished", None),
+            let (state, limit) = match is_at_limit {
+                true if has_max_pages(&second) => (FleetState::MaxPages, Some(FrontierNews::MaxPages)),
+                true => (FleetState::MaxBytes, Some(FrontierNews::MaxBytes)),
+                false => (FleetState::Finished, None),
             };
-            let key = self.client.crawl_key("meta");
-            self.client.plain_replicated(&key, &[b"HSET", key.as_bytes(), b"state", state])?;
+            state.set(&mut self.client)?;
             self.is_over = true;
             self.shared.send_event(LeaseEvent::Over(limit));
         }

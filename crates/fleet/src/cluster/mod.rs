@@ -14,23 +14,27 @@ mod fleet;
 mod frontier;
 mod host_note;
 mod lease_thread;
+mod orders;
 mod recall_thread;
+mod restore;
 mod round;
 mod session;
 mod settle_thread;
 mod shared;
 
 pub use client::{
-    Acquired, BucketState, FleetClient, LeaseToken, PutResult, SettleReply, SettleRequest, TakeRequest, TakeResult,
-    TakenHost,
+    Acquired, BucketState, FleetClient, LeaseToken, NodeState, PutResult, SettleReply, SettleRequest, TakeRequest,
+    TakeResult, TakenHost,
 };
 pub use codec::{QueuedLink, TakenLink};
 pub use connection::{Nodes, Unreachable};
-pub use crawl::{FleetSettings, FleetState, MAX_BUCKETS, MemberInfo, Members};
+pub use crawl::{CrawlHead, FleetSettings, FleetState, MAX_BUCKETS, MemberInfo, Members};
 pub use fleet::FleetFrontier;
 pub use frontier::BlockingFrontier;
 pub use host_note::{HostNews, WireNote};
-pub use lease_thread::{FleetWatcher, LeaseTimes};
+pub use lease_thread::{FleetOrder, FleetWatcher, LeaseTimes};
+pub use orders::CrawlOrders;
+pub use restore::{RestoredCounts, restore};
 pub use round::{CrawlRound, RequeueError, requeue};
 pub use session::{FleetSession, SessionSetup};
 pub use settle_thread::ArchiveStart;

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use argiope_core::base::custom_request::CustomRequest;
 use argiope_core::crawl::record::LazyRecord;
 use argiope_core::{Link, LinkRef, Url};
 use redis::Value;
@@ -20,7 +21,7 @@ use super::{bucket_of, crawl::FleetState};
 use crate::segments::{LinkOrigin, SegmentStore};
 
 /// How many links one put contains.
-const LINKS_PER_PUT: usize = 4_096;
+pub(super) const LINKS_PER_PUT: usize = 4_096;
 /// Lifetime of the lock of the process that queues the URLs of a round. It renews the lock after every batch.
 const LOCK_TIME: Duration = Duration::from_secs(20);
 /// How often the other processes check whether that process is done.
@@ -78,8 +79,8 @@ impl From<Unreachable> for RequeueError {
     }
 }
 
-/// The link of a record of the previous round; `None` for requests other than GET, such as submitted forms.
-fn link_of(record: &LazyRecord<'_>, origin: LinkOrigin) -> Option<Link> {
+/// The link that a record settles; `None` for requests other than GET, such as submitted forms.
+pub(super) fn link_of(record: &LazyRecord<'_>, origin: LinkOrigin) -> Option<Link> {
     if record.method().is_some() {
         return None;
     }
@@ -90,7 +91,7 @@ fn link_of(record: &LazyRecord<'_>, origin: LinkOrigin) -> Option<Link> {
         redirects: origin.redirects,
         tries: 0,
         kind: origin.kind,
-        request: None,
+        request: CustomRequest::of_priority(origin.priority),
     })
 }
 
@@ -177,4 +178,22 @@ fn acquire_lock(client: &mut FleetClient) -> Result<bool, Unreachable> {
     }
     client.plain(&key, &[b"PEXPIRE", key.as_bytes(), lock_ms.as_bytes()])?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use argiope_core::LinkKind;
+
+    use super::*;
+
+    #[test]
+    fn a_link_keeps_its_priority_in_the_next_round() {
+        let record = br#"{"v":1,"type":"page","url":"http://h.example/a","outcome":"ok","depth":3}"#;
+        let rank = |priority| {
+            let origin = LinkOrigin { kind: LinkKind::Anchor, redirects: 5, has_earlier_record: false, priority };
+            link_of(&LazyRecord::read(record).expect("a record"), origin).expect("a link").rank()
+        };
+        assert_eq!(rank(0), 3);
+        assert!(rank(9) < rank(1) && rank(1) < 0, "{} {}", rank(9), rank(1));
+    }
 }

@@ -24,6 +24,8 @@ pub struct SessionSetup {
     /// The clients of the lease thread and of the settle thread. Each has its own connections.
     pub clients: [FleetClient; 2],
     pub settings: FleetSettings,
+    /// The generation of the crawl: see [`CrawlHead`](super::CrawlHead).
+    pub generation: String,
     /// Where the results are stored.
     pub segments: SegmentStore,
     pub times: LeaseTimes,
@@ -67,6 +69,7 @@ impl FleetSession {
         let SessionSetup {
             clients: [leasing, settling],
             settings,
+            generation,
             segments,
             times,
             session,
@@ -92,8 +95,14 @@ impl FleetSession {
             recalls = Some(thread::Builder::new().name("recall".into()).spawn(move || thread.run(&taken))?);
             to_recall = Some(sender);
         }
-        let leases =
-            LeaseThread::new(leasing, Arc::clone(&shared), settings, times, to_recall, (default_per_ip, watcher));
+        let leases = LeaseThread::new(
+            leasing,
+            Arc::clone(&shared),
+            (settings, generation),
+            times,
+            to_recall,
+            (default_per_ip, watcher),
+        );
         let leases = thread::Builder::new().name("leases".into()).spawn(move || leases.run(&commands))?;
         let settles = SettleThread::new(settling, Arc::clone(&shared), segments, session, key, archive_start);
         let settles = thread::Builder::new().name("settles".into()).spawn(move || settles.run())?;

@@ -4,14 +4,13 @@
 //! is settled. Records are durable before they are settled. Every settle has the next sequence number of its bucket and
 //! epoch, so a reader can recognise the records that were settled.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use argiope_core::crawl::record::CrawlRecord;
+use argiope_core::crawl::record::{CrawlRecord, LazyRecord};
 use argiope_core::crawl::warc::WarcLocation;
 use argiope_core::{Remedy, StoreError, StoreErrorKind, Time};
 
@@ -146,6 +145,7 @@ impl SettleThread {
                 self.bytes += record.bytes();
                 self.records.push(record);
             }
+            self.shared.unsettled.store(self.records.len() as u64, Ordering::Relaxed);
             let is_old = self.first_record_at.is_some_and(|first| first.elapsed() >= SEGMENT_AGE);
             if flush || close || is_old || self.bytes >= SEGMENT_BYTES {
                 self.close_segment()?;
@@ -274,6 +274,7 @@ impl SettleThread {
         for (bucket, count) in counts {
             self.shared.send_event(LeaseEvent::Settled { bucket, count });
         }
+        self.shared.unsettled.store(0, Ordering::Relaxed);
         Ok(())
     }
 
@@ -294,7 +295,10 @@ impl SettleThread {
             // The response is the last record of the exchange.
             let offset = (bytes.len() as u64).saturating_sub(place.length);
             let moved = WarcLocation { file: file.clone(), offset, ..place.clone() };
-            replace_location(&mut record.line, moved);
+            record.line = with_location(&record.line, &moved).ok_or_else(|| {
+                let message = format!("a record has no place in the archive for {file}");
+                StoreError::new(StoreErrorKind::Damaged, message)
+            })?;
         }
         self.retry_write(|segments| segments.write_archive(&file, &bytes))?;
         Ok(records)
@@ -390,11 +394,39 @@ fn lost(why: String) -> StoreError {
     StoreError::new(StoreErrorKind::LeaseLost, why)
 }
 
-/// Replaces the archive position in a record.
-fn replace_location(line: &mut Vec<u8>, new: WarcLocation) {
-    if let Ok(mut record) = CrawlRecord::read(line) {
-        record.warc = Some(Cow::Owned(new));
-        line.clear();
-        record.encode(line);
+/// Replaces the archive position in a record, and keeps all other bytes: fields that this version does not know stay.
+/// `None` if the record has no position.
+fn with_location(line: &[u8], new: &WarcLocation) -> Option<Vec<u8>> {
+    let field = CrawlRecord::FIELDS.iter().position(|field| field.name == "warc")?;
+    let record = LazyRecord::read(line)?;
+    let old = record.raw(field)?;
+    // `old` is a part of `line`.
+    let start = old.as_ptr().addr().checked_sub(line.as_ptr().addr())?;
+    let (before, after) = (line.get(..start)?, line.get(start + old.len()..)?);
+    Some([before, &serde_json::to_vec(new).ok()?, after].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_archive_position_of_a_record_is_replaced() {
+        let old = r#"{"file":"archive/old.warc.gz","offset":7,"length":9}"#;
+        let new = WarcLocation {
+            file: "archive/new.warc.gz".into(),
+            offset: 70,
+            ..serde_json::from_str(old).expect("a position")
+        };
+        for record in [
+            r#"{"v":1,"type":"sub","page":"http://h.example/","url":"http://h.example/a.js","kind":"script","cached":false,"warc":POSITION}"#,
+            r#"{"v":1,"type":"page","url":"http://h.example/","warc":POSITION,"field_of_a_later_version":[1, 2]}"#,
+        ] {
+            let line = record.replace("POSITION", old) + "\n";
+            let expected = record.replace("POSITION", &serde_json::to_string(&new).expect("JSON")) + "\n";
+            let moved = with_location(line.as_bytes(), &new).expect("a record with a position");
+            assert_eq!(String::from_utf8_lossy(&moved), expected);
+        }
+        assert_eq!(with_location(b"{\"v\":1,\"type\":\"page\",\"url\":\"http://h.example/\"}\n", &new), None);
     }
 }

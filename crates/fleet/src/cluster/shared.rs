@@ -24,7 +24,7 @@ pub struct Shared {
     outgoing: Mutex<Outgoing>,
     /// Notified when the settle thread has something to do.
     pub outgoing_changed: Condvar,
-    /// Whether results cannot be stored at the moment. Meanwhile, no links are leased in advance.
+    /// Whether results cannot be stored at the moment. Meanwhile, no links are leased in advance, and no request starts.
     pub stalled: AtomicBool,
     /// Whether the session was closed or dropped.
     pub has_closed: AtomicBool,
@@ -32,6 +32,8 @@ pub struct Shared {
     pub pages: AtomicU64,
     /// Received bytes of the links that this process has settled; counted only with a byte limit.
     pub settled_bytes: AtomicU64,
+    /// Records that the settle thread has and that are not settled, for `fleet status`.
+    pub unsettled: AtomicU64,
     /// Why results cannot be stored, for `fleet status`.
     stall: Mutex<Option<String>>,
     /// Hosts in back-off, and when it ends.
@@ -154,8 +156,8 @@ pub enum LeaseEvent {
         count: u64,
     },
     Totals(FleetTotals),
-    /// This process's share of the limit on pages per second.
-    Rate(f64),
+    /// This process's share of the limit on pages per second; `None` if there is no limit any more.
+    Rate(Option<f64>),
     /// This process's share of the limit on requests in flight to one IP address.
     PerIp(usize),
     /// This process may receive this many bytes in total, counted since it joined.
@@ -208,6 +210,7 @@ impl Shared {
             has_closed: AtomicBool::new(false),
             pages: AtomicU64::new(0),
             settled_bytes: AtomicU64::new(0),
+            unsettled: AtomicU64::new(0),
             stall: Mutex::default(),
             backoffs: Mutex::default(),
             events: Mutex::default(),
@@ -221,10 +224,22 @@ impl Shared {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets why results cannot be stored; `None` if they can be stored again.
+    /// Sets why results cannot be stored; `None` if they can be stored again. Wakes the keeper if that changes whether
+    /// requests may start.
     pub fn set_stall(&self, why: Option<String>) {
-        self.stalled.store(why.is_some(), Ordering::Release);
+        let was_stalled = self.stalled.swap(why.is_some(), Ordering::AcqRel);
+        let is_stalled = why.is_some();
         *self.stall.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        if was_stalled != is_stalled {
+            self.wake();
+        }
+    }
+
+    /// Wakes the keeper.
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            waker();
+        }
     }
 
     /// Why results cannot be stored, if so.
@@ -262,9 +277,7 @@ impl Shared {
     /// Sends an event to the frontier, and wakes the keeper.
     pub fn send_event(&self, event: LeaseEvent) {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
-        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-            waker();
-        }
+        self.wake();
     }
 
     /// Passes a message to the user.

@@ -45,6 +45,8 @@ pub struct LinkOrigin {
     pub redirects: u8,
     /// Whether the previous round has a record of the link.
     pub has_earlier_record: bool,
+    /// The priority of the link.
+    pub priority: i16,
 }
 
 impl LinkOrigin {
@@ -55,17 +57,17 @@ impl LinkOrigin {
 
     /// The encoded number: see [`IndexEntry`].
     fn to_number(origin: Option<Self>) -> u16 {
-        origin.map_or(0, |Self { kind, redirects, has_earlier_record }| {
+        origin.map_or(0, |Self { kind, redirects, has_earlier_record, .. }| {
             let flag = if has_earlier_record { Self::HAS_EARLIER_RECORD } else { 0 };
             flag + 1 + kind as u16 + Self::KINDS * u16::from(redirects)
         })
     }
 
-    fn from_number(number: u16) -> Option<Self> {
+    fn from_number(number: u16, priority: i16) -> Option<Self> {
         let has_earlier_record = number & Self::HAS_EARLIER_RECORD != 0;
         let number = (number & !Self::HAS_EARLIER_RECORD).checked_sub(1)?;
         let kind = LinkKind::from_number(u8::try_from(number % Self::KINDS).ok()?)?;
-        Some(Self { kind, redirects: u8::try_from(number / Self::KINDS).ok()?, has_earlier_record })
+        Some(Self { kind, redirects: u8::try_from(number / Self::KINDS).ok()?, has_earlier_record, priority })
     }
 }
 
@@ -89,6 +91,9 @@ pub struct IndexEntry {
     /// For each record 0 if it settles no link, otherwise the sum of: 1, the kind of the link, 16 times its redirects,
     /// and 8,192 if the previous round has a record of the link.
     origins: Vec<u16>,
+    /// The priority of the link of each record. Empty if all are 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    priorities: Vec<i16>,
 }
 
 /// The index at the end of a segment.
@@ -131,8 +136,13 @@ pub fn encode(owner: &str, groups: &[SegmentGroup]) -> io::Result<Vec<u8>> {
             }
         };
         let (bucket, epoch, sequence) = (*bucket, *epoch, *sequence);
+        let mut priorities: Vec<i16> =
+            origins.iter().map(|origin| origin.map_or(0, |origin| origin.priority)).collect();
+        if priorities.iter().all(|priority| *priority == 0) {
+            priorities.clear();
+        }
         let origins = origins.iter().map(|origin| LinkOrigin::to_number(*origin)).collect();
-        index.groups.push(IndexEntry { bucket, epoch, sequence, offset, length, graph, notes, origins });
+        index.groups.push(IndexEntry { bucket, epoch, sequence, offset, length, graph, notes, origins, priorities });
     }
     let text = serde_json::to_vec(&index).map_err(io::Error::other)?;
     bytes.extend(SKIPPABLE.to_le_bytes());
@@ -174,7 +184,7 @@ impl IndexEntry {
 
     /// The origin of the link of a record, if it has one. `line` is the index of the record in the group.
     pub fn origin(&self, line: usize) -> Option<LinkOrigin> {
-        LinkOrigin::from_number(*self.origins.get(line)?)
+        LinkOrigin::from_number(*self.origins.get(line)?, self.priorities.get(line).copied().unwrap_or(0))
     }
 
     /// The places of all its parts, in the order in which they are written.
@@ -231,6 +241,18 @@ mod tests {
         let small = zstd::encode_all(&[b'x'; 1_000][..], LEVEL).expect("compressed");
         assert_eq!(decompress_up_to(&small, 1_000).map(|content| content.len()), Some(1_000));
         assert_eq!(decompress_up_to(&small, 999), None);
+    }
+
+    #[test]
+    fn origins_are_read_as_they_were_written() {
+        let origin =
+            |priority| Some(LinkOrigin { kind: LinkKind::Anchor, redirects: 20, has_earlier_record: true, priority });
+        for origins in [vec![None, origin(0)], vec![origin(-7), None, origin(i16::MAX)]] {
+            let group = SegmentGroup { origins: origins.clone(), ..SegmentGroup::default() };
+            let index = index_of(&encode("me", &[group]).expect("encoded")).expect("an index");
+            let read: Vec<_> = (0..origins.len()).map(|line| index.groups[0].origin(line)).collect();
+            assert_eq!(read, origins);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{SegmentItem, SegmentStore};
 use argiope_core::{StoreError, StoreErrorKind};
 use argiope_store::disk::{GraphChunks, GraphRound, LinkGraph};
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Opens the link graph of a crawl directory or of a fleet's results.
@@ -11,27 +12,39 @@ pub fn open_graph(directory: &Path, round: GraphRound) -> Result<LinkGraph, Stor
     if !SegmentStore::has_results(directory) {
         return LinkGraph::open(directory, round);
     }
-    let rounds = SegmentStore::open(directory).rounds().map_err(|error| segment_error(directory, &error))?;
+    graph_of(directory, SegmentStore::open(directory), round)
+}
+
+/// Opens the link graph of the results in a directory.
+pub fn graph_of(directory: &Path, results: SegmentStore, round: GraphRound) -> Result<LinkGraph, StoreError> {
+    let rounds = results.rounds().map_err(|error| segment_error(directory, &error))?;
     let last_round = if round == GraphRound::Previous && rounds > 1 { rounds - 1 } else { rounds };
-    let chunks = Box::new(SegmentChunks { directory: directory.to_owned(), last_round });
+    let chunks = Box::new(SegmentChunks { directory: directory.to_owned(), results, rounds: 1..=last_round });
     Ok(LinkGraph::of_chunks(directory, chunks, rounds > 1))
 }
 
-/// The chunks in the segments of all rounds up to this one.
+/// The links of the pages of one round of the results in a directory.
+pub fn graph_of_round(directory: &Path, results: SegmentStore) -> LinkGraph {
+    let rounds = results.round()..=results.round();
+    let chunks = Box::new(SegmentChunks { directory: directory.to_owned(), results, rounds });
+    LinkGraph::of_chunks(directory, chunks, false)
+}
+
+/// The chunks in the segments of some rounds.
 struct SegmentChunks {
     directory: PathBuf,
-    last_round: u32,
+    results: SegmentStore,
+    rounds: RangeInclusive<u32>,
 }
 
 impl GraphChunks for SegmentChunks {
     fn read(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), StoreError> {
-        let results = SegmentStore::open(&self.directory);
         let mut take = |item: SegmentItem<'_>| match item {
             SegmentItem::Graph(chunk) => each(chunk),
             _ => Ok(()),
         };
-        let mut rounds = 1..=self.last_round;
-        let read = rounds.try_for_each(|round| results.of_round(round).read_items(&mut take));
+        let mut rounds = self.rounds.clone();
+        let read = rounds.try_for_each(|round| self.results.of_round(round).read_items(&mut take));
         read.map_err(|error| segment_error(&self.directory, &error))
     }
 }

@@ -16,7 +16,7 @@ mod graph;
 #[cfg(feature = "object-storage")]
 mod objects;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -28,7 +28,7 @@ use objects::ObjectPrefix;
 
 use encoding::{IndexEntry, decompress};
 pub use encoding::{LinkOrigin, SegmentGroup};
-pub use graph::open_graph;
+pub use graph::{graph_of, graph_of_round, open_graph};
 
 /// The folder of segments.
 const RECORDS: &str = "records";
@@ -38,8 +38,10 @@ const SETTLED: &str = "settled";
 const FINAL: &str = "final";
 /// The file that marks a folder as a fleet's results.
 const FLEET_FILE: &str = "fleet.json";
-/// The file that says how the crawl ended.
-const END_FILE: &str = "end.json";
+/// The name of the file that says how the crawl ended.
+const END: &str = "end";
+/// The folder whose files say that the crawl was continued after an end: `2.json`, `3.json` and so on.
+const LEGS: &str = "legs";
 /// The folder of later rounds.
 const ROUNDS: &str = "rounds";
 /// The list of the previous round's segments. The queued links of a round refer to records in them.
@@ -102,6 +104,16 @@ pub struct SegmentStore {
     place: ResultPlace,
     /// Counted from 1.
     round: u32,
+    /// Whether readers skip settled groups that are missing.
+    allows_missing: bool,
+}
+
+/// What is settled, by the positions of a round.
+struct Settled {
+    /// The last settled sequence number of each lease: bucket, epoch, owner. All groups up to it are settled.
+    last: HashMap<(u32, u64, String), u64>,
+    /// The segments whose positions exist.
+    segments: Vec<String>,
 }
 
 impl fmt::Display for SegmentStore {
@@ -163,7 +175,13 @@ impl SegmentStore {
     /// The results of another round of the same crawl.
     #[must_use]
     pub fn of_round(&self, round: u32) -> Self {
-        Self { place: self.place.clone(), round }
+        Self { round, ..self.clone() }
+    }
+
+    /// The same results for a reader that skips what is missing. Without this, missing segments are an error.
+    #[must_use]
+    pub fn allowing_missing(self, allows_missing: bool) -> Self {
+        Self { allows_missing, ..self }
     }
 
     /// The results of the last round that has begun.
@@ -200,7 +218,7 @@ impl SegmentStore {
         segments: &[String],
         mut each: impl FnMut(PlacedRecord<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.each_group(segments, |segment, group, bytes| {
+        self.each_group(&self.settled()?, segments, |segment, group, bytes| {
             let lines = group.lines(bytes).ok_or_else(|| damaged(&segments[segment]))?;
             let (segment, (offset, length)) = (u32::try_from(segment).map_err(io::Error::other)?, group.place());
             for (number, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -231,7 +249,8 @@ impl SegmentStore {
     /// Opens a folder or a prefix. If it cannot be used, the first operation returns the error.
     pub fn open(place: &Path) -> Self {
         if !is_object_storage(place) {
-            return Self { place: ResultPlace::Folder(ResultFolder::new(place)), round: 1 };
+            let place = ResultPlace::Folder(ResultFolder::new(place));
+            return Self { place, round: 1, allows_missing: false };
         }
         #[cfg(feature = "object-storage")]
         let place = match ObjectPrefix::open(place.to_str().unwrap_or_default()) {
@@ -242,7 +261,7 @@ impl SegmentStore {
         let place = ResultPlace::Unusable(
             "this build cannot use object storage; build it with the feature object-storage, or name a folder".into(),
         );
-        Self { place, round: 1 }
+        Self { place, round: 1, allows_missing: false }
     }
 
     /// Writes one segment. It is an error if a segment of this name has other content, because records would be lost.
@@ -256,16 +275,28 @@ impl SegmentStore {
         self.create_same(&format!("{SETTLED}/{name}.json"), &text)
     }
 
+    /// The number of the leg that the round is in: 1, and 1 more for each time it was continued after an end.
+    fn leg(&self) -> io::Result<u32> {
+        let number = |name: &String| name.rsplit_once('/')?.1.strip_suffix(".json")?.parse().ok();
+        Ok(self.list(LEGS, ".json")?.iter().filter_map(number).max().unwrap_or(1))
+    }
+
+    /// Continues the round after an end, unless another process has done that. `leg` counts from 1, with which a round
+    /// begins. Must be called before results of the leg are written.
+    pub fn begin_leg(&self, leg: u32) -> io::Result<()> {
+        if leg > 1 { self.create_new(&format!("{LEGS}/{leg}.json"), b"{}").map(drop) } else { Ok(()) }
+    }
+
     /// Writes the positions of the whole crawl after its end. All processes have the same positions; the first process
     /// writes them.
     pub fn write_final_positions(&self, positions: &[Position]) -> io::Result<()> {
         let text = serde_json::to_vec(positions).map_err(io::Error::other)?;
-        self.create_new(&format!("{SETTLED}/{FINAL}.json"), &text).map(drop)
+        self.create_new(&of_leg(&format!("{SETTLED}/{FINAL}"), self.leg()?), &text).map(drop)
     }
 
     /// Whether the crawl is over and all positions are written.
     pub fn is_final(&self) -> io::Result<bool> {
-        match self.get(&format!("{SETTLED}/{FINAL}.json")) {
+        match self.get(&of_leg(&format!("{SETTLED}/{FINAL}"), self.leg()?)) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -274,12 +305,12 @@ impl SegmentStore {
 
     /// Stores how the crawl ended, unless that is already stored.
     pub fn write_end(&self, text: &str) -> io::Result<()> {
-        self.create_new(END_FILE, text.as_bytes()).map(drop)
+        self.create_new(&of_leg(END, self.leg()?), text.as_bytes()).map(drop)
     }
 
     /// How the crawl ended; `None` if it has not ended.
     pub fn end(&self) -> io::Result<Option<String>> {
-        match self.get(END_FILE) {
+        match self.get(&of_leg(END, self.leg()?)) {
             Ok(text) => String::from_utf8(text).map(Some).map_err(io::Error::other),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -330,8 +361,10 @@ impl SegmentStore {
     /// Passes the content of all settled groups of this round to `each`. Each group has first its notes, then
     /// its links, then its records.
     pub fn read_items(&self, mut each: impl FnMut(SegmentItem<'_>) -> io::Result<()>) -> io::Result<()> {
+        // A segment exists before its positions do. In this order, a segment that is written meanwhile is not missing.
+        let settled = self.settled()?;
         let names = self.list(RECORDS, ".zst")?;
-        self.each_group(&names, |segment, group, bytes| {
+        self.each_group(&settled, &names, |segment, group, bytes| {
             let damaged = || damaged(&names[segment]);
             for (host, note) in group.notes(bytes).ok_or_else(damaged)? {
                 each(SegmentItem::Note { host: &host, note: note.as_bytes() })?;
@@ -347,37 +380,73 @@ impl SegmentStore {
         })
     }
 
+    /// Whether this round has records, settled or not.
+    pub fn has_records(&self) -> io::Result<bool> {
+        Ok(!self.list(RECORDS, ".zst")?.is_empty())
+    }
+
+    /// The positions of this round.
+    pub fn positions(&self) -> io::Result<Vec<Position>> {
+        let last = self.settled()?.last.into_iter();
+        Ok(last.map(|((bucket, epoch, owner), last)| (bucket, epoch, owner, last)).collect())
+    }
+
+    /// What is settled in this round.
+    fn settled(&self) -> io::Result<Settled> {
+        let mut last: HashMap<(u32, u64, String), u64> = HashMap::new();
+        let names = self.list(SETTLED, ".json")?;
+        let of_last_end = self.round_path(&of_leg(&format!("{SETTLED}/{FINAL}"), self.leg()?));
+        // The final positions include all others. Those of an earlier end do not, because the crawl was continued.
+        let files = if names.contains(&of_last_end) { vec![of_last_end] } else { names.clone() };
+        let is_of_end = |name: &String| name.rsplit_once('/').is_some_and(|(_, file)| file.starts_with(FINAL));
+        let of_segments: Vec<String> = names.into_iter().filter(|name| !is_of_end(name)).collect();
+        for name in files {
+            let positions: Vec<Position> = serde_json::from_slice(&self.get_top(&name)?).map_err(io::Error::other)?;
+            for (bucket, epoch, owner, sequence) in positions {
+                let max = last.entry((bucket, epoch, owner)).or_default();
+                *max = sequence.max(*max);
+            }
+        }
+        let segment_of = |name: &String| {
+            let name = name.rsplit_once('/')?.1.strip_suffix(".json")?;
+            Some(self.round_path(&format!("{RECORDS}/{name}.jsonl.zst")))
+        };
+        Ok(Settled { last, segments: of_segments.iter().filter_map(segment_of).collect() })
+    }
+
     /// Calls `each` with every settled group of these segments. The arguments are the index of the segment, the group,
-    /// and the bytes of the segment.
+    /// and the bytes of the segment. Afterwards, settled groups that were in no segment are an error.
     fn each_group(
         &self,
+        settled: &Settled,
         segments: &[String],
         mut each: impl FnMut(usize, &IndexEntry, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut settled: HashMap<(u32, u64, String), u64> = HashMap::new();
-        // The final positions include all others.
-        let final_file = self.round_path(&format!("{SETTLED}/{FINAL}.json"));
-        let names = self.list(SETTLED, ".json")?;
-        let names = if names.contains(&final_file) { vec![final_file] } else { names };
-        for name in names {
-            let positions: Vec<Position> = serde_json::from_slice(&self.get_top(&name)?).map_err(io::Error::other)?;
-            for (bucket, epoch, owner, last) in positions {
-                let max = settled.entry((bucket, epoch, owner)).or_default();
-                *max = last.max(*max);
-            }
+        let there: HashSet<&String> = segments.iter().collect();
+        if let Some(name) = settled.segments.iter().find(|name| !there.contains(name) && !self.allows_missing) {
+            return Err(missing(&format!("{name} is missing, although its records are settled")));
         }
+        // The number of settled groups of each lease that are read.
+        let mut found: HashMap<(u32, u64, String), u64> = HashMap::new();
         for (segment, name) in segments.iter().enumerate() {
             let bytes = self.get_top(name)?;
             let index = index_of(&bytes).filter(encoding::SegmentIndex::is_in_order).ok_or_else(|| damaged(name))?;
             for group in &index.groups {
                 let key = (group.bucket, group.epoch, index.owner.clone());
-                if settled.get(&key).is_none_or(|last| group.sequence > *last) {
+                if settled.last.get(&key).is_none_or(|last| group.sequence > *last) {
                     continue;
                 }
+                *found.entry(key).or_default() += 1;
                 each(segment, group, &bytes)?;
             }
         }
-        Ok(())
+        // Every settle of a lease has the next sequence number, and is one group.
+        let left_out = |(key, last): (&(u32, u64, String), &u64)| last.saturating_sub(*found.get(key).unwrap_or(&0));
+        match settled.last.iter().map(left_out).sum::<u64>() {
+            0 => Ok(()),
+            _ if self.allows_missing => Ok(()),
+            count => Err(missing(&format!("{count} settled groups of records are in no segment"))),
+        }
     }
 
     /// Creates a file with this content. An existing file must have the same content.
@@ -443,6 +512,11 @@ impl SegmentStore {
     }
 }
 
+/// The name of a file of a leg: `NAME.json`, or `NAME-2.json` and so on after the crawl was continued.
+fn of_leg(name: &str, leg: u32) -> String {
+    if leg <= 1 { format!("{name}.json") } else { format!("{name}-{leg}.json") }
+}
+
 /// The file that exists if a round has begun.
 fn round_file(round: u32) -> String {
     if round == 1 { FLEET_FILE.to_owned() } else { format!("{ROUNDS}/{round}.json") }
@@ -468,6 +542,13 @@ fn too_large(name: &str, size: u64) -> io::Error {
     io::Error::other(format!("{name} has {size} bytes, more than Argiope writes"))
 }
 
+/// The error for records that were settled and are gone.
+fn missing(what: &str) -> io::Error {
+    let rest =
+        "files were deleted. Restore them, or let argiope merge --allow-missing make a crawl directory of the rest";
+    io::Error::new(io::ErrorKind::NotFound, format!("{what}: {rest}"))
+}
+
 fn damaged(name: &str) -> io::Error {
     io::Error::other(format!("{name} is damaged"))
 }
@@ -486,6 +567,38 @@ mod tests {
         assert_eq!(shown("s3://KEY:SEC/RET@bucket/prefix"), "s3://***@bucket/prefix");
         assert_eq!(shown("s3://bucket/prefix"), "s3://bucket/prefix");
         assert_eq!(shown("/home/me@work/out"), "/home/me@work/out");
+    }
+
+    #[test]
+    fn a_missing_segment_is_an_error_unless_it_is_allowed() {
+        // The names of the positions, and the file that is deleted with the segment.
+        for (has_end, also_deleted) in [(false, None), (true, None), (true, Some("settled/me-2.json"))] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let store = SegmentStore::create(folder.path(), 1, "{}").expect("the store is created");
+            for sequence in 1..=3 {
+                let lines = format!("{sequence}\n").into_bytes();
+                let group = SegmentGroup { bucket: 1, epoch: 1, sequence, lines, ..SegmentGroup::default() };
+                store.write("me", &format!("me-{sequence}"), &[group]).expect("written");
+                store.write_positions(&format!("me-{sequence}"), &[(1, 1, "me".into(), sequence)]).expect("written");
+            }
+            if has_end {
+                store.write_final_positions(&[(1, 1, "me".into(), 3)]).expect("written");
+            }
+            store.read(|_| Ok(())).expect("complete");
+            for file in [Some("records/me-2.jsonl.zst"), also_deleted].into_iter().flatten() {
+                std::fs::remove_file(folder.path().join(file)).expect("removed");
+            }
+            let why = store.read(|_| Ok(())).expect_err("a segment is missing").to_string();
+            assert!(why.contains("--allow-missing"), "{why}");
+            assert!(why.contains("me-2") || also_deleted.is_some(), "{why}");
+            let mut count = 0;
+            let counted = |_: &[u8]| {
+                count += 1;
+                Ok(())
+            };
+            store.allowing_missing(true).read(counted).expect("the rest is read");
+            assert_eq!(count, 2);
+        }
     }
 
     #[test]
@@ -537,15 +650,35 @@ mod tests {
         second.write("three", "three-1", &[group(1, 1, 1, "again")]).expect("written");
         second.write_positions("three-1", &[(1, 1, "three".into(), 1)]).expect("written");
         assert_eq!(second.earlier_segments().expect("read"), names);
+        // A crawl that ended at a limit can be continued. Its results then have no end until the next one.
+        store.write_end("limit").expect("written");
+        store.begin_leg(2).expect("begun");
+        assert!(!store.is_final().expect("read") && store.end().expect("read").is_none());
+        store.write("two", "two-2", &[group(1, 2, 2, "e")]).expect("written");
+        store.write_positions("two-2", &[(1, 2, "two".into(), 2)]).expect("written");
+        let count = |store: &SegmentStore| {
+            let mut count = 0;
+            let counted = |_: &[u8]| {
+                count += 1;
+                Ok(())
+            };
+            store.read(counted).map(|()| count).expect("read")
+        };
+        assert_eq!(count(&store), 4);
+        let positions = [(1, 2, "two".into(), 2), (1, 1, "one".into(), 1), (2, 1, "one".into(), 1)];
+        store.write_final_positions(&positions).expect("written");
+        store.write_end("finished").expect("written");
+        assert_eq!((store.is_final().expect("read"), store.end().expect("read")), (true, Some("finished".into())));
+        assert_eq!(count(&store), 4);
         let with_more = SegmentGroup {
             graph: vec![b"chunk 1".to_vec(), b"chunk 2".to_vec()],
             notes: vec![("h".into(), b"{}".to_vec())],
-            ..group(2, 1, 2, "d")
+            ..group(2, 1, 1, "d")
         };
         let unfinished = tempfile::tempdir().expect("a folder");
         let store = SegmentStore::create(unfinished.path(), 1, "{}").expect("the store is created");
         store.write("one", "one-3", &[with_more]).expect("written");
-        store.write_positions("one-3", &[(2, 1, "one".into(), 2)]).expect("written");
+        store.write_positions("one-3", &[(2, 1, "one".into(), 1)]).expect("written");
         let mut items = Vec::new();
         let keep = |item: SegmentItem<'_>| {
             items.push(format!("{item:?}"));

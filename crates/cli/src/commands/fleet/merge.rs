@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use argiope_core::crawl::rules::{Config, ProgramSettings};
 use argiope_core::crawl::schedule::frontier::{Settlement, StoreError, StoreErrorKind, put_all};
 use argiope_core::{FinalOutcome, FoundEdges, Frontier as _, History as _, Link, LinkKind, LinkList, Url};
-use argiope_fleet::segments::{SegmentStore, redacted_place};
+use argiope_fleet::segments::{SegmentStore, graph_of, redacted_place};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::Directory;
 use argiope_store::disk::{GraphRound, HistoryEvent};
@@ -31,6 +31,8 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 #[command(after_help = "Examples:
   argiope merge /mnt/shared/example example.crawl
   argiope merge s3://bucket/example example.crawl
+  argiope merge --allow-missing /mnt/shared/example example.crawl
+      merges the rest of results whose files were deleted
 
 If it is interrupted, run the same command again.")]
 pub struct MergeArgs {
@@ -40,6 +42,9 @@ pub struct MergeArgs {
     /// The crawl directory to make
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Merge the rest if segments of the results were deleted: their records are lost
+    #[arg(long)]
+    allow_missing: bool,
 }
 
 /// Converts the results of a fleet into a crawl directory.
@@ -63,14 +68,14 @@ impl From<ReadError> for FleetCommandError {
 
 /// Returns the number of merged records.
 fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
-    let MergeArgs { results, directory: target } = args;
+    let MergeArgs { results, directory: target, allow_missing } = args;
     let fleet = Results::at(results);
     let results = fleet.fleet()?;
     // Not `exists`, which follows a symbolic link.
     if target.symlink_metadata().is_ok() {
         return Err(FleetCommandError::Failed(format!("{} exists already; name another directory", target.display())));
     }
-    let round = last_finished(results)?;
+    let round = last_finished(results)?.allowing_missing(*allow_missing);
     let config = CrawlStart::read(results, &round)?.config(results)?;
     let rules = argiope_runtime::rules(&config, ProgramSettings::default())
         .map_err(|error| FleetCommandError::Failed(format!("{}: {error}", results.display())))?;
@@ -82,7 +87,7 @@ fn merge_results(args: &MergeArgs) -> Result<u64, FleetCommandError> {
     refuse_link(&partial)?;
     let config = Config { fresh: partial.exists(), ..config };
     let mut directory = Directory::open(&partial, &rules, &config)?;
-    add_links(&mut directory, &fleet, &round)?;
+    add_links(&mut directory, results, &round)?;
     let (mut records, mut archives, mut last_progress) = (0_u64, BTreeSet::new(), Instant::now());
     // The kind of the link whose record comes next.
     let mut kind = LinkKind::Anchor;
@@ -142,11 +147,10 @@ fn last_finished(results: &Path) -> Result<SegmentStore, FleetCommandError> {
 }
 
 /// Copies the link graph.
-fn add_links(directory: &mut Directory, results: &Results, round: &SegmentStore) -> Result<(), FleetCommandError> {
-    let latest =
-        SegmentStore::latest(results.location()).map_err(|error| FleetCommandError::Failed(error.to_string()))?;
-    let graph_round = if round.round() == latest.round() { GraphRound::Latest } else { GraphRound::Previous };
-    let mut graph = results.graph(graph_round)?;
+fn add_links(directory: &mut Directory, results: &Path, round: &SegmentStore) -> Result<(), FleetCommandError> {
+    let latest = round.rounds().map_err(|error| FleetCommandError::Failed(error.to_string()))?;
+    let graph_round = if round.round() == latest { GraphRound::Latest } else { GraphRound::Previous };
+    let mut graph = graph_of(results, round.clone(), graph_round)?;
     let mut pages = 0_u64;
     graph.pages(|page| {
         let Ok(source) = Url::parse(page.source) else { return Ok(()) };

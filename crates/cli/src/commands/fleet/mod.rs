@@ -1,8 +1,10 @@
 //! `argiope crawl --frontier`, `argiope fleet` and `argiope merge`: one crawl on many machines.
 
+mod control;
 mod login;
 mod merge;
 mod process;
+mod restore;
 mod rounds;
 mod settings;
 mod status;
@@ -24,8 +26,10 @@ use crate::flags::config_file::UsageError;
 use crate::flags::settings::FleetFlags;
 use crate::results::segments::CrawlEnd;
 
+pub use control::{FleetCtl, control};
 pub use merge::{MergeArgs, merge};
 pub use process::crawl;
+use restore::FleetRestoration;
 use status::{FleetRemoval, FleetStatusArgs};
 
 /// Connection attempts are repeated for this long.
@@ -67,7 +71,9 @@ impl FleetFlags {
   argiope fleet status redis://db.example:6379 --name news
       the processes of a shared crawl, what they do, and what is queued
   argiope fleet remove redis://db.example:6379 --name news
-      removes the crawl from the store; the results stay")]
+      removes the crawl from the store; the results stay
+  argiope fleet restore redis://db.example:6379 --name news --out s3://bucket/news
+      continues a crawl that the store has lost")]
 pub struct FleetArgs {
     #[command(subcommand)]
     action: FleetAction,
@@ -79,6 +85,8 @@ enum FleetAction {
     Status(FleetStatusArgs),
     /// Remove a shared crawl from the store; its results stay
     Remove(FleetRemoval),
+    /// Put a crawl that the store has lost into the store again, from its results
+    Restore(FleetRestoration),
 }
 
 // Where a shared crawl is stored. Not a doc comment: clap would use it as the description of the commands.
@@ -122,6 +130,15 @@ impl From<StoreError> for FleetCommandError {
     }
 }
 
+impl std::fmt::Display for FleetCommandError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Failed(why) | Self::Unreachable(why) | Self::Usage(why) => f.write_str(why),
+            Self::Interrupted(_) => f.write_str("interrupted"),
+        }
+    }
+}
+
 impl FleetCommandError {
     /// Prints the message and returns the exit code.
     fn print(self) -> ExitCode {
@@ -140,6 +157,7 @@ pub fn run(args: &FleetArgs) -> Result<ExitCode, UsageError> {
     let result = match &args.action {
         FleetAction::Status(args) => status::status(args),
         FleetAction::Remove(removal) => status::remove(removal),
+        FleetAction::Restore(restoration) => restore::run(restoration),
     };
     Ok(result.unwrap_or_else(FleetCommandError::print))
 }
@@ -179,7 +197,9 @@ fn finish(
         FleetState::Finished => End::Finished,
         FleetState::MaxPages => End::MaxPages,
         FleetState::MaxBytes => End::MaxBytes,
-        FleetState::Created | FleetState::Running => End::Interrupted,
+        FleetState::MaxTime => End::MaxTime,
+        FleetState::Stopped => End::Stopped,
+        FleetState::Created | FleetState::Restoring | FleetState::Running => End::Interrupted,
     };
     let queued = client.survey(settings.buckets)?.iter().map(|state| state.queued + state.leased).sum();
     let seconds = settings.age(client)?.as_secs_f64();

@@ -3,16 +3,18 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, PoisonError};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use argiope_core::crawl::lease::Lease;
-use argiope_core::crawl::rules::{ProgramSettings, Root};
+use argiope_core::crawl::rules::{ProgramSettings, RenderMode, Root};
 use argiope_core::crawl::schedule::frontier::StoreErrorKind;
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::warc::segment_start;
 use argiope_core::{Link, LinkRef, Time};
 use argiope_fleet::cluster::{
-    CrawlRound, FleetClient, FleetSession, FleetSettings, FleetState, LeaseTimes, QueuedLink, RequeueError,
-    SessionSetup, bucket_of, requeue,
+    CrawlHead, CrawlRound, FleetClient, FleetOrder, FleetSession, FleetSettings, FleetState, LeaseTimes, QueuedLink,
+    RequeueError, SessionSetup, bucket_of, requeue,
 };
 use argiope_fleet::segments::SegmentStore;
 use argiope_runtime::Error;
@@ -20,12 +22,13 @@ use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_cl
 use argiope_runtime::writer_thread::OutputTarget;
 use signal_hook::iterator::Signals;
 
+use super::control::change_crawl;
 use super::rounds::{join_round, open_results};
-use super::settings::{join_settings, joined_config, named_roots, unused_secret};
+use super::settings::{change_limits, join_settings, joined_config, lost_crawl, named_roots, unused_secret};
 use super::{FleetCommandError, RETRY_PAUSE, connect, finish, login};
 use crate::commands::USAGE;
 use crate::commands::crawl::{self as local_crawl, CrawlParts};
-use crate::commands::crawl_control::SharedFleet;
+use crate::commands::crawl_control::{FleetControl, SharedFleet};
 use crate::commands::interrupt::Interrupt;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, MessageSettings};
@@ -63,6 +66,11 @@ pub fn crawl(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
                      object storage, which have quotas of their own. --max-bytes limits what all processes receive";
         return Err(UsageError(why.into()));
     }
+    if config.render != RenderMode::Never {
+        let why = "--render is not supported together with --frontier: a rendered page sends requests to hosts that other \
+                   processes own, and their pace would not hold. Crawl with one process to render pages";
+        return Err(UsageError(why.into()));
+    }
     match crawl_in_fleet(settings, address, &name) {
         Ok(code) => Ok(code),
         Err(FleetCommandError::Failed(why) | FleetCommandError::Unreachable(why)) => {
@@ -89,15 +97,18 @@ fn crawl_in_fleet(own_settings: &CommandSettings, address: &str, name: &str) -> 
     let mut signals = Interrupt::listen()
         .map_err(|error| FleetCommandError::Failed(format!("signals could not be watched: {error}")))?;
     // The shared settings of the first process apply to all processes. Everything else comes from this process.
-    let settings = join_settings(own_settings, &mut client, name, || Interrupt::pending_exit_code(&mut signals))?;
-    let shared = CommandSettings { crawl: joined_config(config, &settings)?, ..own_settings.clone() };
+    let first_settings = join_settings(own_settings, &mut client, name, || Interrupt::pending_exit_code(&mut signals))?;
+    let shared = CommandSettings { crawl: joined_config(config, &first_settings)?, ..own_settings.clone() };
     let named_roots = named_roots(config, &shared.crawl)?;
+    // After all other checks, because this changes the crawl for all processes.
+    change_limits(config, &first_settings, &mut client, name)?;
     if let Some(flag) = unused_secret(config) {
         let why =
             "is sent only to roots that this process names, and it names none: give it the roots of the crawl too";
         local_crawl::print_message(*messages, "WARNING", &format!("{flag} {why}"));
     }
-    let segments = open_results(name, &settings)?;
+    let segments = open_results(name, &first_settings)?;
+    let generation = CrawlHead::read(&mut client)?.generation;
     let signals = RefCell::new(signals);
     let participant = Participant {
         shared: &shared,
@@ -106,7 +117,8 @@ fn crawl_in_fleet(own_settings: &CommandSettings, address: &str, name: &str) -> 
         name,
         owner: &owner,
         ca_cert,
-        settings: &settings,
+        settings: &first_settings,
+        generation,
         signals: &signals,
     };
     let (mut sessions, mut is_waiting) = (0, false);
@@ -141,9 +153,36 @@ struct Participant<'a> {
     /// The identity of this process in the store.
     owner: &'a str,
     ca_cert: Option<&'a Path>,
+    /// The settings of the process that began the crawl, without later changes.
     settings: &'a FleetSettings,
+    /// The generation of the crawl when this process joined it.
+    generation: String,
     /// Signals that arrive between sessions.
     signals: &'a RefCell<Signals>,
+}
+
+/// The inbox of a keeper that may not have started yet.
+#[derive(Default)]
+struct KeeperInbox(Mutex<(Option<Sender<KeeperMessage>>, Vec<KeeperMessage>)>);
+
+impl KeeperInbox {
+    /// Delivers the messages that were sent before the keeper started.
+    fn connect(&self, inbox: &Sender<KeeperMessage>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for message in std::mem::take(&mut state.1) {
+            // An error means that the keeper has ended.
+            let _ = inbox.send(message);
+        }
+        state.0 = Some(inbox.clone());
+    }
+
+    fn send(&self, message: KeeperMessage) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &state.0 {
+            Some(inbox) => drop(inbox.send(message)),
+            None => state.1.push(message),
+        }
+    }
 }
 
 /// How a session ended.
@@ -166,12 +205,24 @@ impl Participant<'_> {
         sessions: &mut u64,
     ) -> Result<Option<ExitCode>, FleetCommandError> {
         let Participant { shared, settings, name, .. } = self;
-        let state = FleetState::read(client)?;
+        let head = CrawlHead::read(client)?;
+        if head.generation != self.generation {
+            return Err(FleetCommandError::Failed(lost_crawl(name, &settings.out)));
+        }
+        if head.state == FleetState::Restoring {
+            return Ok(None);
+        }
+        // A crawl that was stopped, or is out of time, has ended when no process takes part in it any more.
+        FleetState::end_after_last(client, settings, lease_times.lease)?;
+        let head = CrawlHead::read(client)?;
+        let state = head.state;
         if state.is_over() {
             finish(client, settings, segments)?;
             let end = match state {
                 FleetState::MaxPages => "at its limit of pages",
                 FleetState::MaxBytes => "at its limit of bytes",
+                FleetState::MaxTime => "at its limit of time",
+                FleetState::Stopped => "stopped; argiope ctl ADDRESS --name NAME resume continues it",
                 _ => "finished",
             };
             local_crawl::print_line(
@@ -180,9 +231,21 @@ impl Participant<'_> {
             );
             return self.final_exit_code(local_crawl::unreported_state_code).map(Some);
         }
+        let age = settings.age(client)?;
+        if FleetState::end_without_processes(&head, settings, age).is_some() {
+            let why = "this crawl is stopped or at its limit of time; other processes finish their requests";
+            local_crawl::print_line(shared.messages, &format!("{name}: {why}"));
+            return Ok(Some(ExitCode::SUCCESS));
+        }
+        segments.begin_leg(head.leg).map_err(|error| FleetCommandError::Failed(format!("{segments}: {error}")))?;
         let number = *sessions + 1;
         match self.run_session(segments.clone(), lease_times, number, sessions)? {
             SessionEnd::Exit(code) => {
+                FleetState::end_after_last(client, settings, lease_times.lease)?;
+                if matches!(FleetState::read(client)?, FleetState::MaxTime | FleetState::Stopped) {
+                    finish(client, settings, segments)?;
+                    return Ok(Some(code));
+                }
                 if FleetState::read(client)?.is_over() {
                     finish(client, settings, segments)?;
                     return self.final_exit_code(local_crawl::state_code).map(Some);
@@ -213,7 +276,7 @@ impl Participant<'_> {
         let named_roots = Some(self.named_roots.clone());
         let program = ProgramSettings { lease, archive_segments: true, named_roots, ..ProgramSettings::default() };
         let rules = shared.rules(program).map_err(|error| FleetCommandError::Usage(error.to_string()))?;
-        let mut rules = rules.with_fingerprint_key(settings.key);
+        let rules = rules.with_fingerprint_key(settings.key);
         let mut client = self.client()?;
         let is_new = FleetState::read(&mut client)? == FleetState::Created;
         if is_new && settings.round > 1 {
@@ -232,24 +295,19 @@ impl Participant<'_> {
             client.put(&batches)?;
             FleetState::set_running(&mut client)?;
         }
-        if let Some(limit) = rules.max_time {
-            let left = limit.saturating_sub(settings.age(&mut client)?);
-            if left.is_zero() {
-                local_crawl::print_line(shared.messages, &format!("{}: this crawl is at its time limit", self.name));
-                return Ok(SessionEnd::Exit(ExitCode::SUCCESS));
-            }
-            rules = rules.with_time_left(left);
-        }
         let clock = Clock::start();
         let archive_rules = Arc::new(rules.clone());
         let messages = shared.messages;
         let printer = LivePrinter::default();
         let notice_printer = printer.clone();
-        let fleet = SharedFleet::default();
-        let watched_fleet = Arc::clone(&fleet);
+        let fleet = SharedFleet::with_control(self.control());
+        let watched_fleet = fleet.clone();
+        let keeper_inbox = Arc::new(KeeperInbox::default());
+        let orders_inbox = Arc::clone(&keeper_inbox);
         let setup = SessionSetup {
             clients: [client, self.client()?],
             settings: (*settings).clone(),
+            generation: self.generation.clone(),
             segments,
             times: lease_times,
             session,
@@ -265,8 +323,11 @@ impl Participant<'_> {
                 segment_start(&archive_rules, &wall_clock(&clock).text(clock.now()), file)
             }),
             default_per_ip: rules.per_ip,
-            watcher: Box::new(move |status| {
-                *watched_fleet.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+            watcher: Box::new(move |order| match order {
+                FleetOrder::Status(status) => watched_fleet.set_status(status),
+                // Nobody waits for the verdict: the pattern of an exclude was checked when it was added.
+                FleetOrder::Control(control) => orders_inbox.send(KeeperMessage::Control(control, channel().0)),
+                FleetOrder::TimeIsOver => orders_inbox.send(KeeperMessage::Stop(End::MaxTime)),
             }),
         };
         *sessions = session;
@@ -285,6 +346,7 @@ impl Participant<'_> {
             printer,
             on_start: Box::new(|keeper: &KeeperHandle| {
                 let inbox = keeper.inbox.clone();
+                keeper_inbox.connect(&inbox);
                 // An error means that the keeper has ended.
                 session.set_waker(move || drop(inbox.send(KeeperMessage::Wake)));
             }),
@@ -345,6 +407,18 @@ impl Participant<'_> {
         // A finished crawl of a fleet queues no root again.
         report.missing_roots.may_succeed_later = false;
         Ok(state_code(self.shared.messages, &report))
+    }
+
+    /// Changes the crawl for all its processes, with a connection of its own.
+    fn control(&self) -> FleetControl {
+        let (address, owner, name) = (self.address.to_owned(), self.owner.to_owned(), self.name.to_owned());
+        let (ca_cert, settings) = (self.ca_cert.map(Path::to_owned), self.settings.clone());
+        Box::new(move |control| {
+            let name = CrawlRound::store_name(&name, settings.round);
+            let changed = connect(&address, &name, &owner, ca_cert.as_deref())
+                .and_then(|mut client| change_crawl(&mut client, &settings, control));
+            changed.map_err(|error| error.to_string())
+        })
     }
 
     /// Opens a connection to the store of this round.

@@ -9,7 +9,7 @@ use argiope_core::crawl::schedule::keeper::End;
 use argiope_fleet::cluster::{CrawlRound, FleetClient, FleetSettings, FleetState};
 use argiope_fleet::segments::{SegmentStore, redacted_place};
 
-use super::settings::{next_round, results_location};
+use super::settings::{lost_crawl, next_round, results_location};
 use super::{FleetCommandError, finish};
 use crate::commands::crawl::{NO_EARLIER_ROUND, needs_earlier_round, print_line};
 use crate::flags::settings::CommandSettings;
@@ -51,6 +51,9 @@ pub fn join_round(
     if !latest.is_final().map_err(failed)? {
         // The round is not finished: join it. It may be missing in the store, if the process that began it has crashed.
         if FleetState::read(&mut client)? != FleetState::Finished {
+            if FleetSettings::read(&mut client)?.is_none() && latest.has_records().map_err(failed)? {
+                return Err(FleetCommandError::Failed(lost_crawl(name, &redacted_place(&out))));
+            }
             return create_in_store(client, &settings, name);
         }
         // The round is finished, but every process exited before it could write the end.

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use argiope_core::crawl::rules::{Config, Root};
-use argiope_fleet::cluster::{FleetClient, FleetSettings};
-use argiope_fleet::segments::{is_object_storage, redacted_place};
+use argiope_fleet::cluster::{CrawlHead, FleetClient, FleetSettings};
+use argiope_fleet::segments::{SegmentStore, is_object_storage, redacted_place};
 use serde_json::Value;
 
 use super::{FleetCommandError, RETRY_PAUSE};
 use crate::commands::crawl;
 use crate::flags::settings::CommandSettings;
 use crate::flags::shared_settings::SharedSettings;
+use crate::results::segments::CrawlStart;
 
 /// How long a process without roots waits until another process creates the crawl.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -64,12 +65,19 @@ pub fn join_settings(
             rate: config.rate.map(|rate| rate.per_second),
             per_ip: config.per_ip.filter(|limit| *limit > 0).map(|limit| limit as u64),
             max_pages_per_host: config.max_pages_per_host,
+            max_time_ms: config.max_time.map(|span| span.0.as_millis() as u64),
             // `create` replaces 0 by the time of the store.
             created: 0,
             out: own_out.clone(),
             config: stored(&shared),
         };
-        first.create(client)?
+        match FleetSettings::read(client)? {
+            Some(found) => found,
+            None => {
+                refuse_lost(client, name, config)?;
+                first.create(client)?
+            }
+        }
     };
     if found.version != env!("CARGO_PKG_VERSION") {
         let why = format!(
@@ -85,13 +93,75 @@ pub fn join_settings(
             found.out
         )));
     }
-    if config.max_pages.is_some() && config.max_pages != found.max_pages {
-        let limit = found.max_pages.map_or("no limit".to_owned(), |max_pages| format!("--max-pages {max_pages}"));
-        return Err(FleetCommandError::Usage(format!(
-            "{name} was started with {limit}: --max-pages cannot be changed"
-        )));
-    }
     Ok(found)
+}
+
+/// The limits that a process can change while the crawl runs, or after it has ended at one of them. The change holds for
+/// all processes. A limit with its first value changes nothing, so that a supervisor can repeat a command.
+pub fn change_limits(
+    config: &Config,
+    first: &FleetSettings,
+    client: &mut FleetClient,
+    name: &str,
+) -> Result<(), FleetCommandError> {
+    let max_time_ms = config.max_time.map(|span| span.0.as_millis() as u64);
+    let rate = config.rate.map(|rate| rate.per_second);
+    let changed = CrawlHead::change_orders(client, first, |orders| {
+        let now = first.with_orders(orders);
+        let counted = [
+            ("--max-pages", config.max_pages, first.max_pages, now.max_pages, &mut orders.max_pages),
+            ("--max-bytes", config.max_bytes.map(|size| size.0), first.max_bytes, now.max_bytes, &mut orders.max_bytes),
+        ];
+        for (flag, wanted, of_start, current, order) in counted {
+            match (wanted, current) {
+                (Some(wanted), _) if Some(wanted) == of_start || Some(wanted) == current => {}
+                (Some(wanted), Some(current)) if wanted > current => *order = Some(wanted),
+                (Some(_), Some(current)) => {
+                    return Err(format!("{name} has {flag} {current}: this limit can be raised only"));
+                }
+                (Some(_), None) => {
+                    return Err(format!(
+                        "{name} was started without {flag}, so nothing was counted: it cannot be added"
+                    ));
+                }
+                (None, _) => {}
+            }
+        }
+        if max_time_ms.is_some() && max_time_ms != first.max_time_ms {
+            orders.max_time_ms = max_time_ms;
+        }
+        if rate.is_some() && rate != first.rate {
+            orders.rate = rate;
+        }
+        Ok(())
+    })?;
+    changed.map(drop).map_err(FleetCommandError::Usage)
+}
+
+/// The keys of the shared settings that [`change_limits`] changes.
+const CHANGED_WHILE_RUNNING: &[&str] = &["rate", "max-time", "max-bytes"];
+
+/// What happened to a crawl that has results and is not in the store, and how to continue it.
+pub fn lost_crawl(name: &str, out: &str) -> String {
+    format!(
+        "{name} has results in {out}, and the store does not hold it any more: the store was emptied or replaced, or the \
+         crawl was removed. argiope fleet restore ADDRESS --name {name} --out {out} puts it into the store again, with \
+         all that the results hold. To start anew, use another --out"
+    )
+}
+
+/// Refuses to start a crawl that has results. A process that creates a crawl puts it into the store before it writes
+/// the first result, so the store is read once more after the results.
+fn refuse_lost(client: &mut FleetClient, name: &str, config: &Config) -> Result<(), FleetCommandError> {
+    let out = results_location(config)?;
+    let results = SegmentStore::open(&out);
+    // Results that cannot be read give their error when they are opened.
+    let is_same = results.rounds().is_ok_and(|rounds| rounds > 0)
+        && CrawlStart::read(&out, &results).is_ok_and(|start| start.fleet == name);
+    if is_same && FleetSettings::read(client)?.is_none() {
+        return Err(FleetCommandError::Failed(lost_crawl(name, &redacted_place(&out))));
+    }
+    Ok(())
 }
 
 /// Where the results are stored: an absolute path, or `s3://BUCKET/PREFIX`.
@@ -132,6 +202,7 @@ pub fn next_round(config: &Config, previous: &FleetSettings) -> Result<FleetSett
         rate: merged.rate.map(|rate| rate.per_second),
         per_ip: merged.per_ip.filter(|limit| *limit > 0).map(|limit| limit as u64),
         max_pages_per_host: merged.max_pages_per_host,
+        max_time_ms: merged.max_time.map(|span| span.0.as_millis() as u64),
         // The caller sets the time.
         created: 0,
         config: stored(&shared),
@@ -162,7 +233,7 @@ pub fn joined_config(config: &Config, settings: &FleetSettings) -> Result<Config
     let (own, default) = (SharedSettings::of(config).by_key(), SharedSettings::default().by_key());
     for (key, value) in &own {
         let is_default = default.get(key) == Some(value);
-        if !is_default && first.get(key) != Some(value) {
+        if !is_default && first.get(key) != Some(value) && !CHANGED_WHILE_RUNNING.contains(&key.as_str()) {
             let first_value = first.get(key).map_or("its default".to_owned(), ToString::to_string);
             let flag = if key == "roots" { "its roots are".to_owned() } else { format!("--{key} is") };
             let why =
@@ -176,8 +247,9 @@ pub fn joined_config(config: &Config, settings: &FleetSettings) -> Result<Config
     }
     let mut joined = shared.with_own(config);
     // These limits apply to the sum of all processes. The fleet enforces them: the store counts pages and bytes, and each
-    // process gets its part of the rate.
+    // process gets its part of the rate and learns when the time is over.
     (joined.max_pages, joined.max_bytes, joined.rate, joined.max_pages_per_host) = (None, None, None, None);
+    joined.max_time = None;
     Ok(joined)
 }
 
@@ -210,6 +282,7 @@ mod tests {
             rate: None,
             per_ip: None,
             max_pages_per_host: None,
+            max_time_ms: None,
             created: 0,
             out: "results".to_owned(),
             config,

@@ -67,6 +67,8 @@ pub enum NewHosts {
 pub struct Put {
     /// For each link, in order: whether it was new, or may have been ([`Placement::Pending`]).
     pub new: Vec<bool>,
+    /// For each link, in order: what became of it.
+    pub placements: Vec<Placement>,
     /// The lanes that got work, sorted and distinct.
     pub lanes: Vec<LaneId>,
 }
@@ -86,7 +88,7 @@ pub fn put_all<'a, F: Frontier + ?Sized>(
     let links: Vec<LinkRef<'_>> = links.into_iter().map(LinkRef::from).collect();
     let placements = frontier.put(&links, NewHosts::GetLanes, &mut |_, _| true)?;
     let new = placements.iter().map(|placement| *placement != Placement::NotAdded).collect();
-    Ok(Put { new, lanes: lanes_of(&placements) })
+    Ok(Put { new, lanes: lanes_of(&placements), placements })
 }
 
 /// The lanes of these links, sorted and distinct.
@@ -239,11 +241,11 @@ pub enum FrontierNews {
     MaxPages,
     /// The limit on bytes is reached.
     MaxBytes,
-    /// With `true`: start no request, because this process has received as many bytes as its share of the limit allows.
-    /// `false` ends the hold.
+    /// With `true`: start no request, because this process has received as many bytes as its share of the limit allows,
+    /// or because the store takes no results. `false` ends the hold.
     Hold(bool),
-    /// This process's share of the limit on pages a second.
-    Rate(f64),
+    /// This process's share of the limit on pages a second; `None` if there is no limit any more.
+    Rate(Option<f64>),
     /// This process's share of the limit on requests in flight to one IP address.
     PerIp(usize),
 }

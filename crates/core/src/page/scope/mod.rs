@@ -365,6 +365,11 @@ pub(crate) fn compile_patterns(texts: &[String]) -> Result<Option<RegexSet>, Bad
     }
 }
 
+/// Checks a pattern that may be excluded while a crawl runs. The error says what is wrong with it.
+pub fn check_pattern(pattern: &str) -> Result<(), String> {
+    compile_patterns(&[pattern.to_owned()]).map(drop).map_err(|bad| bad.to_string())
+}
+
 /// What is wrong with a pattern, in one line. The message of the regex library shows the pattern first; its last line is
 /// the reason.
 pub(crate) fn pattern_fault(error: &regex::Error) -> String {

@@ -12,8 +12,9 @@ use redis::Value;
 use super::codec::{QueuedLink, TakenLink, decode};
 use super::connection::{Answer, Kind, Nodes, Script, StoreCommand, Unreachable};
 use super::host_note::{HostNews, WireNote};
-pub(super) use values::bytes;
-use values::{array, integer, number};
+pub(super) use values::{array, bytes};
+use values::{integer, number};
+pub use whole_crawl::{NodeState, RestoredBucket};
 
 /// The tolerated clock skew, in milliseconds: a lease lasts this much longer in the store than for its owner. For short
 /// leases it is less (see [`store_lease_ms`]).
@@ -60,6 +61,8 @@ struct Scripts {
     keep: Script,
     /// Sets a number, unless the stored one is larger.
     raise: Script,
+    /// Replaces the orders of the crawl.
+    steer: Script,
 }
 
 impl Scripts {
@@ -88,6 +91,7 @@ impl Scripts {
             accept: crawl_script(include_str!("../lua/accept.lua")),
             keep: crawl_script(include_str!("../lua/keep.lua")),
             raise: crawl_script(include_str!("../lua/raise.lua")),
+            steer: crawl_script(include_str!("../lua/steer.lua")),
         }
     }
 }
@@ -124,6 +128,13 @@ pub struct Acquired {
 pub struct LeaseToken {
     pub bucket: u32,
     pub epoch: u64,
+}
+
+/// The state that new links get.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PutAs {
+    Queued,
+    Settled,
 }
 
 /// The effect of a put on a bucket.
@@ -337,14 +348,19 @@ impl FleetClient {
     /// links of the earlier attempt as known, not as new.
     pub fn put(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
         // 0: the store does not keep the result.
-        self.put_numbered(batches, 0)
+        self.put_numbered(batches, 0, PutAs::Queued)
+    }
+
+    /// Adds links that are settled: they become known, and are not queued.
+    pub fn put_settled(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<(), Unreachable> {
+        self.put_numbered(batches, 0, PutAs::Settled).map(drop)
     }
 
     /// Like [`Self::put`], for callers that need to know exactly which links are new. The store keeps the result
     /// for a while, and answers a repeated attempt with it. Each bucket may occur once.
     pub fn put_idempotent(&mut self, batches: &[(u32, Vec<QueuedLink>)]) -> Result<Vec<PutResult>, Unreachable> {
         self.puts += 1;
-        self.put_numbered(batches, self.puts)
+        self.put_numbered(batches, self.puts, PutAs::Queued)
     }
 
     /// Puts links. With a number other than 0, the store keeps the result for repeated attempts.
@@ -352,6 +368,7 @@ impl FleetClient {
         &mut self,
         batches: &[(u32, Vec<QueuedLink>)],
         put_number: u64,
+        put_as: PutAs,
     ) -> Result<Vec<PutResult>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         // For each bucket, the number of links, and the indexes of the sent links in the order in which they are sent.
@@ -381,7 +398,10 @@ impl FleetClient {
                     let max_links = if first.is_limited { self.max_per_host } else { 0 };
                     arguments.extend([
                         first.host.as_bytes().to_vec(),
-                        first.rank.to_string().into_bytes(),
+                        match put_as {
+                            PutAs::Queued => first.rank.to_string().into_bytes(),
+                            PutAs::Settled => b"settled".to_vec(),
+                        },
                         number(max_links),
                         number(group.len() as u64),
                     ]);
@@ -570,6 +590,22 @@ impl FleetClient {
         let (keys, arguments) = (vec![key.clone()], vec![field.as_bytes().to_vec(), number(value)]);
         let raise = StoreCommand { key, kind: Kind::Script { script: &scripts.raise, keys, arguments } };
         Ok(integer(&self.run_one_replicated(raise)?))
+    }
+
+    /// Replaces the orders of the crawl, if they are still `before`. Adds pages to the pool. With `continues`, the crawl
+    /// runs again after its end.
+    pub(super) fn steer(
+        &mut self,
+        before: &[u8],
+        orders: Vec<u8>,
+        more_pages: u64,
+        continues: bool,
+    ) -> Result<bool, Unreachable> {
+        let scripts = Arc::clone(&self.scripts);
+        let (key, pool) = (self.crawl_key("meta"), self.crawl_key("pool"));
+        let arguments = vec![before.to_vec(), orders, number(more_pages), number(u64::from(continues))];
+        let kind = Kind::Script { script: &scripts.steer, keys: vec![key.clone(), pool], arguments };
+        Ok(integer(&self.run_one_replicated(StoreCommand { key, kind })?) == 1)
     }
 
     /// Runs one command that writes, and waits for its replication.

@@ -21,7 +21,7 @@ pub(super) fn pairs(value: Value) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// The elements of an array or set; empty for any other reply.
-pub(super) fn array(value: Value) -> Vec<Value> {
+pub(in super::super) fn array(value: Value) -> Vec<Value> {
     match value {
         Value::Array(values) | Value::Set(values) => values,
         _ => Vec::new(),

@@ -6,12 +6,38 @@ use std::sync::Arc;
 use redis::Value;
 
 use super::super::connection::Unreachable;
+use super::super::host_note::WireNote;
 use super::values::{array, bytes, count, integer, pairs};
 use super::{BucketState, FleetClient, plain};
 use crate::segments::Position;
 
 /// How many buckets are enough to reach every node of a usual cluster.
 const SAMPLED_BUCKETS: u32 = 64;
+/// The state of a node, as it describes itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeState {
+    /// In bytes.
+    pub used_memory: u64,
+    /// In bytes; 0 if there is no limit.
+    pub max_memory: u64,
+    /// The seconds since the last message of the replica that is best informed; `None` if there is no replica.
+    pub replica_lag: Option<u64>,
+    /// Its clock, in milliseconds since the Unix epoch.
+    pub clock_ms: u64,
+}
+
+/// What results say about a bucket, beside its links.
+#[derive(Clone, Debug, Default)]
+pub struct RestoredBucket {
+    /// The last settled sequence number of each lease: epoch, owner, number.
+    pub positions: Vec<(u64, String, u64)>,
+    /// Settled links that count towards the page limit.
+    pub pages: u64,
+    /// Bytes received for them, if they are limited.
+    pub bytes: u64,
+    pub notes: Vec<WireNote>,
+}
+
 /// How many buckets one pipeline removes or copies.
 const BUCKETS_PER_PIPELINE: usize = 512;
 
@@ -51,8 +77,8 @@ impl FleetClient {
         Ok(states)
     }
 
-    /// Used memory and memory limit of each node that holds buckets, in bytes. A limit of 0 means that there is none.
-    pub fn memory(&mut self, buckets: u32) -> Result<Vec<(u64, u64)>, Unreachable> {
+    /// The state of each node that holds buckets.
+    pub fn node_states(&mut self, buckets: u32) -> Result<Vec<NodeState>, Unreachable> {
         let commands: Vec<_> = (0..buckets.min(SAMPLED_BUCKETS))
             .map(|bucket| {
                 let key = format!("{{{}:{bucket}}}head", self.name);
@@ -67,7 +93,18 @@ impl FleetClient {
             };
             let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             let number = |name| field(name).and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0);
-            nodes.insert(field("run_id").unwrap_or("").to_owned(), (number("used_memory"), number("maxmemory")));
+            // `slave0:ip=...,lag=1`, the seconds since the last message of a replica.
+            let lags = text.lines().filter_map(|line| {
+                let replica = line.strip_prefix("slave")?.split_once(':')?.1;
+                replica.split(',').find_map(|part| part.strip_prefix("lag=")?.trim().parse().ok())
+            });
+            let state = NodeState {
+                used_memory: number("used_memory"),
+                max_memory: number("maxmemory"),
+                replica_lag: lags.min(),
+                clock_ms: number("server_time_usec") / 1_000,
+            };
+            nodes.insert(field("run_id").unwrap_or("").to_owned(), state);
         }
         Ok(nodes.into_values().collect())
     }
@@ -137,6 +174,41 @@ impl FleetClient {
                 }
             }
             self.nodes.run_replicated(&writes).into_iter().try_for_each(|answer| answer.map(drop))?;
+        }
+        Ok(())
+    }
+
+    /// Sets what results say about buckets, beside their links. `now` is the time of the store in milliseconds since the
+    /// Unix epoch. Notes and last requests get no node, so their waits begin now: see `since` in `lua/prelude.lua`.
+    /// Repeating it has no further effect.
+    pub fn restore_buckets(&mut self, buckets: &BTreeMap<u32, RestoredBucket>, now: u64) -> Result<(), Unreachable> {
+        let buckets: Vec<_> = buckets.iter().collect();
+        for chunk in buckets.chunks(BUCKETS_PER_PIPELINE) {
+            let mut commands = Vec::new();
+            for (bucket, RestoredBucket { positions, pages, bytes, notes }) in chunk {
+                let keys = self.bucket_keys(**bucket);
+                let [head, .., note] = keys.as_slice() else { continue };
+                let epoch = positions.iter().map(|(epoch, ..)| *epoch).max().unwrap_or(0);
+                let mut fields = vec![
+                    ("epoch".to_owned(), epoch.to_string()),
+                    ("pages".to_owned(), pages.to_string()),
+                    ("bytes".to_owned(), bytes.to_string()),
+                    ("asked".to_owned(), now.to_string()),
+                    ("node".to_owned(), String::new()),
+                ];
+                fields.extend(
+                    positions.iter().map(|(epoch, owner, last)| (format!("e{epoch}:{owner}"), last.to_string())),
+                );
+                let mut parts = vec![b"HSET".to_vec(), head.clone().into_bytes()];
+                parts.extend(fields.into_iter().flat_map(|(field, value)| [field.into_bytes(), value.into_bytes()]));
+                commands.push(plain(head, parts));
+                for WireNote { host, wait_ms, text } in notes {
+                    let value = [format!("{now}::{wait_ms}|").into_bytes(), text.clone()].concat();
+                    let parts = vec![b"HSET".to_vec(), note.clone().into_bytes(), host.as_bytes().to_vec(), value];
+                    commands.push(plain(note, parts));
+                }
+            }
+            self.nodes.run_replicated(&commands).into_iter().try_for_each(|answer| answer.map(drop))?;
         }
         Ok(())
     }

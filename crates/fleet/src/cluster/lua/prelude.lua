@@ -36,9 +36,11 @@ local function text(value)
   return string.format('%.0f', value)
 end
 
--- Whether the caller still holds the bucket: the fencing token is owner and epoch.
+-- Whether the caller still holds the bucket: the fencing token is owner and epoch. A bucket that was acquired has an
+-- epoch. Without one, the store has lost the bucket.
 local function is_held(owner, epoch)
   local held = redis.call('HMGET', HEAD, 'owner', 'epoch')
+  if not held[2] then error({ err = 'LOST the store does not have this bucket' }) end
   return held[1] == owner and held[2] == epoch
 end
 

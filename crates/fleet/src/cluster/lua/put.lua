@@ -1,5 +1,6 @@
 -- number or 0, { host, rank, maximum number of links of the host or 0, count, { fingerprint, link } x count } ...
 --   -> '1' for each new link, '0' for each known or dropped one; known, queued
+-- Links whose rank is `settled` are settled already: they are not queued. A crawl is restored with them.
 -- The effect is idempotent. With a number the reply is idempotent too: it is stored under the caller's own key
 -- (the seventh), so that a caller whose reply was lost can find out which links its first attempt inserted.
 -- The seen set is a linear hash table that grows by one block per SPLIT fingerprints.
@@ -53,7 +54,7 @@ local function grow()
   if split == 2 ^ level then level, split = level + 1, 0 end
 end
 
-local answer, at = {}, 2
+local answer, at, settled = {}, 2, 0
 while at <= #ARGV do
   local host, rank, max_links, count = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   -- How many links of the host were put, if that is limited.
@@ -64,13 +65,17 @@ while at <= #ARGV do
     local fingerprint = ARGV[at]
     local index = block_of(fingerprint)
     local block = read(index)
-    if holds(block, fingerprint) or (max_links > 0 and pages >= max_links) then
+    if holds(block, fingerprint) or (rank and max_links > 0 and pages >= max_links) then
       answer[#answer + 1] = '0'
     else
       blocks[index], dirty[index] = block .. fingerprint, true
       known, pages = known + 1, pages + 1
-      fingerprints[#fingerprints + 1] = fingerprint
-      links[#links + 1] = ARGV[at + 1]
+      if rank then
+        fingerprints[#fingerprints + 1] = fingerprint
+        links[#links + 1] = ARGV[at + 1]
+      else
+        settled = settled + 1
+      end
       answer[#answer + 1] = '1'
       if known > SPLIT * (2 ^ level + split) then grow() end
     end
@@ -79,9 +84,10 @@ while at <= #ARGV do
   if #links > 0 then
     push(host, rank, fingerprints, links)
     queued = queued + #links
-    if max_links > 0 then redis.call('HSET', QUEUE, 'n:' .. host, text(pages)) end
   end
+  if max_links > 0 then redis.call('HSET', QUEUE, 'n:' .. host, text(pages)) end
 end
+if settled > 0 then redis.call('HINCRBY', HEAD, 'settled', settled) end
 for index in pairs(dirty) do
   redis.call('HSET', SEEN, text(index), blocks[index])
 end

@@ -60,8 +60,8 @@ use crate::crawl::record::CrawlRecord;
 use crate::crawl::rules::{RobotsPolicy, Root, Rules, Sitemaps};
 use crate::crawl::schedule::carryover::Progress;
 use crate::crawl::schedule::frontier::{
-    CrawlEvent, FinalOutcome, FoundEdges, Frontier, FrontierNews, History, News, ReturnTo, Settlement, StoreError,
-    put_all,
+    CrawlEvent, FinalOutcome, FoundEdges, Frontier, FrontierNews, History, News, Placement, ReturnTo, Settlement,
+    StoreError, put_all,
 };
 use crate::crawl::schedule::retry::{self, RetryVerdict};
 use crate::crawl::schedule::trap::Traps;
@@ -554,7 +554,7 @@ impl<F: Frontier + History> Keeper<F> {
                 FrontierNews::MaxPages => self.stop(End::MaxPages),
                 FrontierNews::MaxBytes => self.stop(End::MaxBytes),
                 FrontierNews::Hold(is_held) => self.bench.hold_for_share(is_held),
-                FrontierNews::Rate(rate) => self.bench.set_rate(Some(rate), now),
+                FrontierNews::Rate(rate) => self.bench.set_rate(rate, now),
                 FrontierNews::PerIp(limit) => self.bench.limit_addresses(limit),
             }
         }
@@ -651,11 +651,12 @@ impl<F: Frontier + History> Keeper<F> {
         // In portions: the list of roots may be long.
         for portion in links.chunks(PUT_PORTION) {
             let put = put_all(&mut self.frontier, portion)?;
-            for link in portion.iter().zip(&put.new).filter(|(_, new)| **new).map(|(link, _)| link) {
-                self.traps.admit_uncharged(link.url.host());
-                if self.bench.ranks_links() {
-                    let lane = self.frontier.lane_of(link.url.host())?;
-                    self.bench.rank_again(lane, link.rank());
+            for (link, placement) in portion.iter().zip(&put.placements) {
+                if *placement != Placement::NotAdded {
+                    self.traps.admit_uncharged(link.url.host());
+                }
+                if let Placement::Queued(lane) = placement {
+                    self.bench.rank_again(*lane, link.rank());
                 }
             }
             for lane in &put.lanes {
