@@ -1,5 +1,6 @@
 //! [`CrawlBuilder`]: the settings of a crawl, and how it is started.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -169,7 +170,8 @@ impl CrawlBuilder {
     }
 
     /// Stores the crawl in a directory. It can resume after an interruption, and results are durable before pages are
-    /// delivered. Pages that your program had not processed when an earlier run ended are fetched and delivered again.
+    /// delivered. Pages that your program had not processed when an earlier run ended are fetched and delivered again,
+    /// except those of requests that must not be repeated, such as a POST.
     /// A directory with a finished crawl delivers nothing, unless there are new roots or requests, or
     /// [`recrawl`](Self::recrawl) is set.
     #[must_use]
@@ -577,10 +579,12 @@ fn roots_with_requests(config: &Config, requests: Vec<Request>) -> Result<Option
     }
     let max_redirects = config.max_redirects;
     let mut roots = Root::parse_all(&config.roots, config.max_url)?;
+    let first_candidate = |(index, root): (usize, &Root)| Some((root.candidates.first()?.clone(), index));
+    let mut by_url: HashMap<Url, usize> = roots.iter().enumerate().filter_map(first_candidate).collect();
     for request in requests {
         let url = request.url().clone();
         let link = request.into_link(max_redirects)?;
-        match roots.iter_mut().find(|root| root.candidates.first() == Some(&url)) {
+        match by_url.get(&url).and_then(|index| roots.get_mut(*index)) {
             Some(root) => {
                 // This root is given as text, so it is fetched with GET too.
                 if root.requests.is_empty() {
@@ -588,7 +592,10 @@ fn roots_with_requests(config: &Config, requests: Vec<Request>) -> Result<Option
                 }
                 root.requests.push(link);
             }
-            None => roots.push(Root { candidates: vec![url], requests: vec![link] }),
+            None => {
+                by_url.insert(url.clone(), roots.len());
+                roots.push(Root { candidates: vec![url], requests: vec![link] });
+            }
         }
     }
     Ok(Some(roots))

@@ -12,7 +12,6 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,10 +29,11 @@ use argiope_runtime::keeper_thread::{
 };
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_runtime::{Error, Store, run_lines};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::ack::{Ack, Deliveries, add_number};
 use crate::block_on::block_on;
+use crate::ending::Ending;
 use crate::feed::Feeding;
 use crate::handle::CrawlHandle;
 use crate::library_messages::in_library_words;
@@ -54,7 +54,8 @@ const TAKEN_INTERVAL: u64 = 128;
 /// In a [crawl directory](crate::CrawlBuilder::directory), each page is delivered at least once: pages that were not processed
 /// are fetched and delivered again by the next run, even after a crash. A page from [`Crawl::next`] counts as processed
 /// when the next one is requested, or the crawl is closed. A page from [`Crawl::next_acked`] or [`Crawl::next_batch`]
-/// counts as processed when it is acknowledged.
+/// counts as processed when it is acknowledged. Requests that must not be repeated, such as a POST, are the exception:
+/// their pages are not delivered again, because that would send them again.
 ///
 /// ```
 /// # async fn run() -> Result<(), argiope::Error> {
@@ -71,10 +72,7 @@ pub struct Crawl {
     /// Settled pages that the caller has not taken yet.
     visits: mpsc::UnboundedReceiver<SettledPage>,
     link_rules: Arc<LinkRules>,
-    /// `None` once the crawl is closed or abandoned.
-    keeper: Option<KeeperHandle>,
-    /// The result of the crawl, once [`Crawl::try_next`] has returned it.
-    ended: Option<Result<Summary, Error>>,
+    ending: Ending,
     handle: CrawlHandle,
     deliveries: Arc<Deliveries>,
     /// How many pages were received from the keeper.
@@ -93,8 +91,6 @@ pub struct Crawl {
     is_waiting: bool,
     /// What the keeper was asked for last.
     asked: Asked,
-    /// Whether the frontier is a custom one. If it panics, the panic continues in the caller.
-    has_custom_frontier: bool,
 }
 
 /// What the keeper was asked for. Only the answer to the latest question counts.
@@ -141,7 +137,7 @@ impl Crawl {
         let target = OutputTarget::default();
         let begin = |rules, consumer| begin_on(fetchers, rules, Clock::start(), frontier, target, consumer);
         let mut crawl = Self::open_with(rules, None, begin)?;
-        crawl.has_custom_frontier = true;
+        crawl.ending.has_custom_frontier = true;
         Ok(crawl)
     }
 
@@ -161,8 +157,7 @@ impl Crawl {
         Ok(Self {
             visits,
             link_rules,
-            keeper: Some(keeper),
-            ended: None,
+            ending: Ending::of(keeper),
             handle,
             deliveries,
             taken: 0,
@@ -173,7 +168,6 @@ impl Crawl {
             told: 0,
             is_waiting: false,
             asked: Asked::Nothing,
-            has_custom_frontier: false,
         })
     }
 
@@ -185,7 +179,7 @@ impl Crawl {
     // end: crawl-next
 
     /// As [`Crawl::next`], but the error that ended the crawl early is returned when all pages are read, so that it
-    /// cannot be lost. [`Crawl::close`] then returns it again.
+    /// cannot be lost. [`Crawl::close`] then returns it again. If the future is dropped, no page and no error is lost.
     ///
     /// ```
     /// # async fn run(root: &str) -> Result<(), argiope::Error> {
@@ -204,10 +198,7 @@ impl Crawl {
         if let Some(page) = self.next().await {
             return Ok(Some(page));
         }
-        if let Some(keeper) = self.keeper.take() {
-            self.ended = Some(join(keeper).await);
-        }
-        self.end_result().map(|_| None)
+        std::future::poll_fn(|cx| self.ending.poll(cx)).await.map(|_| None)
     }
 
     /// As [`Crawl::try_next`], on this thread.
@@ -215,15 +206,7 @@ impl Crawl {
         if let Some(page) = block_on(|context| self.poll_page(context)) {
             return Ok(Some(page));
         }
-        if let Some(keeper) = self.keeper.take() {
-            self.ended = Some(self.join_blocking(keeper));
-        }
-        self.end_result().map(|_| None)
-    }
-
-    /// The result of a crawl that has ended.
-    fn end_result(&self) -> Result<Summary, Error> {
-        self.ended.clone().unwrap_or_else(|| Err(Error::internal("the crawl was closed before")))
+        block_on(|cx| self.ending.poll(cx)).map(|_| None)
     }
 
     /// The next page, with its acknowledgement; `None` when the crawl is over. The page counts as processed when
@@ -321,20 +304,17 @@ impl Crawl {
     ///
     /// The error that ended the crawl early.
     pub async fn close(mut self) -> Result<Summary, Error> {
-        match self.detach() {
-            Some(keeper) => join(keeper).await,
-            None => self.end_result(),
-        }
+        self.detach();
+        std::future::poll_fn(|cx| self.ending.poll(cx)).await
     }
 
-    /// Stops the crawl, and takes no more pages. Returns its keeper, unless its end was waited for.
-    fn detach(&mut self) -> Option<KeeperHandle> {
+    /// Stops the crawl, and takes no more pages.
+    fn detach(&mut self) {
         self.process_held();
         self.report_processed();
         self.stop();
         self.handle.send(KeeperMessage::Detach);
         self.drop_unread();
-        self.keeper.take()
     }
     // end: crawl-close
 
@@ -363,29 +343,16 @@ impl Crawl {
 
     /// Like [`Crawl::close`], on this thread. A panic of a user's store continues in the caller.
     pub(crate) fn close_blocking(mut self) -> Result<Summary, Error> {
-        match self.detach() {
-            Some(keeper) => self.join_blocking(keeper),
-            None => self.end_result(),
-        }
-    }
-
-    /// Waits for the end of the crawl, on this thread.
-    fn join_blocking(&self, keeper: KeeperHandle) -> Result<Summary, Error> {
-        match catch_unwind(AssertUnwindSafe(|| keeper.join())) {
-            Ok(summary) => summary.map_err(in_library_words),
-            Err(panic) if self.has_custom_frontier => resume_unwind(panic),
-            Err(_) => Err(Error::internal("the keeper thread died")),
-        }
+        self.detach();
+        block_on(|cx| self.ending.poll(cx))
     }
 
     /// Ends the crawl at once, because the page that was taken last could not be processed.
     pub(crate) fn abandon(mut self) {
         self.end_now();
         self.drop_unread();
-        if let Some(keeper) = self.keeper.take() {
-            // Ignored: the caller has an error to report that came first.
-            let _ = keeper.join();
-        }
+        // Ignored: the caller has an error to report that came first.
+        let _ = block_on(|cx| self.ending.poll(cx));
     }
 
     /// Polls for the next page. The page that was taken before counts as processed.
@@ -570,24 +537,9 @@ impl futures_core::Stream for AckedPages<'_> {
 
 impl Drop for Crawl {
     fn drop(&mut self) {
-        if self.keeper.is_some() {
+        if self.ending.is_running() {
             self.end_now();
         }
-    }
-}
-
-/// Waits for the end of a crawl, on a thread of its own.
-async fn join(keeper: KeeperHandle) -> Result<Summary, Error> {
-    let (sender, receiver) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("argiope-close".into());
-    let join = move || {
-        // Ignored: the future that waits for this may have been dropped.
-        let _ = sender.send(keeper.join());
-    };
-    thread.spawn(join).map_err(Error::no_thread)?;
-    match receiver.await {
-        Ok(summary) => summary.map_err(in_library_words),
-        Err(_) => Err(Error::internal("the keeper thread died")),
     }
 }
 

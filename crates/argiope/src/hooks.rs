@@ -94,6 +94,13 @@ impl LinkFilter for Filter {
     fn ranks(&self) -> bool {
         matches!(self, Self::Judge(_))
     }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Follow(_) => "follow",
+            Self::Judge(_) => "judge",
+        }
+    }
 }
 
 /// The page that contains a link, as passed to the closure of [`CrawlBuilder::judge`](crate::CrawlBuilder::judge).

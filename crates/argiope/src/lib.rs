@@ -39,6 +39,7 @@ mod block_on;
 mod blocking;
 mod builder;
 mod crawl;
+mod ending;
 mod feed;
 mod form;
 mod handle;

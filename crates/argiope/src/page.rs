@@ -10,7 +10,7 @@ use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::visit::{Facts, PageFindings, Visit};
 use argiope_core::page::page_budget::PageBudget;
 use argiope_core::page::reader::decode;
-use argiope_core::{Failure, Link, Outcome, Truncated, Url};
+use argiope_core::{Advice, Failure, Link, Outcome, Truncated, Url};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -59,7 +59,11 @@ impl Page {
         // the crawl can continue.
         let body = visit.body.take();
         let (bytes, headers) = body.map_or_else(Default::default, |body| (body.bytes, body.headers));
-        if let Some(failure) = &mut visit.facts.error {
+        // A crawl that refuses private roots cannot be told to allow private addresses.
+        let is_usable = |failure: &&mut Failure| {
+            !(link_rules.refuses_private_roots && failure.advice() == Some(Advice::AllowPrivate))
+        };
+        if let Some(failure) = visit.facts.error.as_mut().filter(is_usable) {
             failure.message = failure.advised(advice_words).into();
         }
         let (document, links) = (OnceLock::new(), OnceLock::new());

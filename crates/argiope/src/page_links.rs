@@ -40,12 +40,15 @@ impl fmt::Display for LinkedUrl {
 pub(crate) struct LinkRules {
     scope: Scope,
     limits: ExamineLimits,
+    /// See [`CrawlBuilder::refuse_private_roots`](crate::CrawlBuilder::refuse_private_roots).
+    pub refuses_private_roots: bool,
 }
 
 impl LinkRules {
     pub fn of(rules: &Rules) -> Self {
         let with_texts = true;
-        Self { scope: rules.scope.clone(), limits: rules.examine_limits(with_texts) }
+        let (scope, limits) = (rules.scope.clone(), rules.examine_limits(with_texts));
+        Self { scope, limits, refuses_private_roots: rules.refuses_private_roots }
     }
 }
 

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use argiope::{
-    Ack, CannedResponse, CannedWeb, Crawl, CrawlBuilder, CrawlHandle, Delivery, End, Page, RobotsPolicy, Sink,
-    SinkError,
+    Ack, CannedResponse, CannedWeb, Crawl, CrawlBuilder, CrawlHandle, Delivery, End, Method, Page, Request,
+    RobotsPolicy, Sink, SinkError,
 };
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use futures_core::Stream;
@@ -377,4 +377,20 @@ fn exactly_what_was_acknowledged_survives_a_kill() {
         let missing = &all() - &unique;
         assert!(missing.is_superset(&acked) && missing.is_subset(&begun), "{lines}: {missing:?}, {printed:?}");
     }
+}
+
+#[test]
+fn requests_that_are_not_repeated_still_count_for_the_limit_on_pages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let builder = || {
+        let search = |query: &str| Request::post(&format!("{HOST}/search")).expect("a URL").form([("q", query)]);
+        canned().roots([search("orb"), search("web")]).directory(folder.path().join("posts.crawl")).max_pages(3)
+    };
+    let mut pages = builder().start_blocking().expect("it starts");
+    let open: Vec<_> = std::iter::from_fn(|| pages.next_acked()).take(3).collect();
+    let posts = open.iter().filter(|(page, _)| page.method() == Method::Post).count();
+    assert_eq!((open.len(), posts), (3, 2));
+    assert_eq!(pages.close().expect("it ends").unread, 3);
+    drop(open);
+    assert_eq!(rest(builder()), [0], "the third page of the limit");
 }

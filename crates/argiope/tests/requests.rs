@@ -539,6 +539,9 @@ fn a_panic_of_a_closure_is_reported_with_its_name() {
         assert_eq!(failure("/a"), (Outcome::Failed, ErrorKind::Hook, message), "{engine:?}");
         assert_eq!(pages.len(), 2, "{engine:?}: links before the panic are followed");
     }
+    let mut pages = quiet(&root).judge(|_, _| panic!("a bug")).start_blocking().expect("it starts");
+    let error = pages.next().expect("the root").error().map(|error| error.message.to_string());
+    assert_eq!(error, Some(format!("the closure judge panicked: a bug (at the link to {root}a)")));
 }
 
 #[test]

@@ -139,3 +139,23 @@ fn a_stream_resumes_in_its_directory() {
         crawl.close().await.expect("it ended well");
     });
 }
+
+#[test]
+fn a_cancelled_wait_for_the_end_loses_neither_the_end_nor_its_error() {
+    let (_web, config, _) = serve();
+    block_on(async {
+        let mut crawl = Crawl::start(&config).await.expect("it starts");
+        let mut pages = 0;
+        // Each call is dropped after one poll.
+        loop {
+            let polled = std::future::poll_fn(|cx| pin!(crawl.try_next()).poll(cx)).await;
+            match polled.expect("the crawl ends well") {
+                Some(_) => pages += 1,
+                None => break,
+            }
+        }
+        assert_eq!(pages, 2);
+        assert_eq!(crawl.try_next().await.expect("the end again").map(|page| page.url().to_string()), None);
+        assert_eq!(crawl.close().await.expect("it ended well").end, End::Finished);
+    });
+}

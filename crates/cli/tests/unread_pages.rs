@@ -72,7 +72,7 @@ fn a_page_that_was_fetched_again_counts_once() {
         let opened = disk::open(&directory, &CrawlSettings::new(), memory_limit).expect("a directory");
         let (mut frontier, mut writer) = (opened.frontier, opened.writer);
         assert_eq!(
-            frontier.requeue_last_pages(&std::iter::once(0..count as u64).collect::<Vec<_>>()).expect("queued"),
+            frontier.requeue_last_pages(&std::iter::once(0..count as u64).collect::<Vec<_>>()).expect("queued").queued,
             count as u64
         );
         assert_eq!(frontier.counts().known, 6);

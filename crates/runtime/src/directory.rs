@@ -202,12 +202,13 @@ impl Directory {
         if progress.unread.pages == 0 {
             return Ok(0);
         }
-        let count = self.frontier.requeue_last_pages(&progress.unread.distances())?;
-        // `fetched` of these pages count towards the limit on pages.
-        let pages = progress.pages.saturating_sub(progress.unread.fetched);
+        let requeued = self.frontier.requeue_last_pages(&progress.unread.distances())?;
+        // `fetched` of these pages count towards the limit on pages. They are counted again when they are requested again.
+        let counted_again = progress.unread.fetched.saturating_sub(requeued.fetched_before);
+        let pages = progress.pages.saturating_sub(counted_again);
         let progress = Progress { pages, unread: UnreadPages::default(), ..progress };
         self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
-        Ok(count)
+        Ok(requeued.queued)
     }
 
     pub fn counts(&self) -> Counts {

@@ -82,6 +82,11 @@ pub trait LinkFilter: std::fmt::Debug + Send + Sync {
     fn ranks(&self) -> bool {
         false
     }
+
+    /// The name of the method that sets the filter, for messages about a panic.
+    fn name(&self) -> &'static str {
+        "follow"
+    }
 }
 
 /// What decides about the links of a page.
@@ -178,7 +183,7 @@ pub fn judge_links(page: JudgedPage<'_>, links: &LinkList, rules: &FollowRules<'
         }
         match judging.judge(url, depth, link.kind) {
             ScopeVerdict::Follow => {
-                let Some(priority) = judged.priority(filter.as_mut(), page.link, url, &link, depth) else {
+                let Some(priority) = judged.priority(filter.as_mut(), page.link, url, &link, rules) else {
                     judged.skip(url, "filter", rules);
                     continue;
                 };
@@ -202,7 +207,7 @@ impl JudgedLinks {
     /// Starts the filter for a page.
     fn open_filter<'a>(&mut self, page: LinkPage<'a>, rules: &FollowRules<'a>) -> Option<LinkJudge<'a>> {
         let filter = rules.link_filter?;
-        match call_closure("judge", || filter.open(page)) {
+        match call_closure(filter.name(), || filter.open(page)) {
             Ok(judge) => Some(judge),
             Err(failure) => {
                 self.failure = Some(failure);
@@ -219,7 +224,7 @@ impl JudgedLinks {
         page: &Link,
         url: UrlRef<'_>,
         link: &FoundLink<'_>,
-        depth: u32,
+        rules: &FollowRules<'_>,
     ) -> Option<i16> {
         let Some(filter) = filter else { return Some(0) };
         if self.failure.is_some() {
@@ -227,8 +232,10 @@ impl JudgedLinks {
         }
         let FoundLink { kind, nofollow, anchor, rel, .. } = *link;
         let (text, rel) = (anchor.unwrap_or_default(), rel.unwrap_or_default());
+        let depth = page.depth.saturating_add(1);
+        let name = rules.link_filter.map_or("follow", LinkFilter::name);
         let link = PageLink { url, kind, nofollow, text, rel, page: &page.url, depth };
-        match call_closure("follow", || filter(&link)) {
+        match call_closure(name, || filter(&link)) {
             Ok(LinkVerdict::With(priority)) => Some(priority),
             Ok(LinkVerdict::Later) => Some(i16::MIN),
             Ok(LinkVerdict::Skip) => None,

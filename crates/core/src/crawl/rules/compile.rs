@@ -137,6 +137,7 @@ impl Config {
                 None => Proxies::new(self.proxy.as_deref(), |_| None)?,
             },
             named_hosts,
+            refuses_private_roots: program.refuse_private_roots,
             with_headers: self.with.contains(&super::With::Headers),
             with_links: self.with.contains(&super::With::Links),
             with_anchors: self.with.contains(&super::With::Anchors),

@@ -135,6 +135,8 @@ pub struct RuleValues {
     // Trust
     /// Hosts and ports that the user named, and that may therefore be on a private network.
     named_hosts: HashSet<(Box<str>, u16)>,
+    /// Whether roots may not be on a private network either.
+    pub refuses_private_roots: bool,
 
     // Keep
     /// Whether records include the response headers.

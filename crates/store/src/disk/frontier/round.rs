@@ -52,6 +52,15 @@ fn is_skip(line: &[u8]) -> bool {
     LazyRecord::read(line).is_some_and(|record| record.is_skip())
 }
 
+/// What became of pages that were to be queued again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequeuedPages {
+    /// How many are queued.
+    pub queued: u64,
+    /// How many are left out, because their requests must not be repeated, but were fetched: they still count.
+    pub fetched_before: u64,
+}
+
 /// A settled link: its lane, and the position of its log entry.
 struct SettledLink {
     lane: LaneId,
@@ -210,46 +219,47 @@ impl DiskFrontier {
     }
 
     /// Queues pages again because their results were not used. `distances` says which: their numbers of pages that were
-    /// settled later, in ascending order. Requests that must not be repeated are left out. Returns the number of queued
-    /// links.
+    /// settled later, in ascending order. Requests that must not be repeated are left out.
     ///
     /// Their new records replace the old ones.
-    pub fn requeue_last_pages(&mut self, distances: &[Range<u64>]) -> Result<u64, StoreError> {
+    pub fn requeue_last_pages(&mut self, distances: &[Range<u64>]) -> Result<RequeuedPages, StoreError> {
         // The log is read twice, so that only the wanted pages are held in memory.
         let mut later = 0_u64;
-        self.walk_pages(|_| later += 1)?;
+        self.walk_pages(|_, _| later += 1)?;
         let (mut wanted, mut last) = (distances, Vec::new());
-        self.walk_pages(|settled| {
+        self.walk_pages(|settled, record| {
             later -= 1;
             // The largest distances come first.
             while wanted.last().is_some_and(|range| later < range.start) {
                 wanted = &wanted[..wanted.len() - 1];
             }
             if wanted.last().is_some_and(|range| range.contains(&later)) {
-                last.push(settled);
+                last.push((settled, record.ms().is_some_and(|ms| ms.total.is_some())));
             }
         })?;
-        let (mut known, mut requeued) = (HashSet::new(), 0);
-        for SettledLink { lane, position } in last {
+        let (mut known, mut pages) = (HashSet::new(), RequeuedPages::default());
+        for (SettledLink { lane, position }, is_fetched) in last {
             let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
-            if link.is_repeatable() && known.insert(link.fingerprint(self.key())) {
+            if !link.is_repeatable() {
+                pages.fetched_before += u64::from(is_fetched);
+            } else if known.insert(link.fingerprint(self.key())) {
                 self.append_again(lane, LinkRef::from(&link))?;
-                requeued += 1;
+                pages.queued += 1;
             }
         }
-        if requeued > 0 {
-            self.write_note(REFETCH_NOTE, &u64::to_le_bytes(requeued))?;
+        if pages.queued > 0 {
+            self.write_note(REFETCH_NOTE, &u64::to_le_bytes(pages.queued))?;
         }
-        Ok(requeued)
+        Ok(pages)
     }
 
-    /// Calls `visit` for each settled page in the log, in order.
-    fn walk_pages(&mut self, mut visit: impl FnMut(SettledLink)) -> Result<(), StoreError> {
+    /// Calls `visit` for each settled page in the log and its record, in order.
+    fn walk_pages(&mut self, mut visit: impl FnMut(SettledLink, &LazyRecord<'_>)) -> Result<(), StoreError> {
         self.journal.walk(|_, record| {
             if let Record::FinalOutcome { lane, link, line, .. } = record
-                && is_page(line)
+                && let Some(page) = LazyRecord::read(line).filter(LazyRecord::is_page)
             {
-                visit(SettledLink { lane, position: link });
+                visit(SettledLink { lane, position: link }, &page);
             }
             Ok(())
         })
