@@ -30,7 +30,8 @@
 //! | see and control a running crawl | [`CrawlHandle::status`], [`CrawlHandle::pause`] |
 //! | crawl what strangers name | [`CrawlBuilder::refuse_private_roots`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
-//! | test without a network | [`CrawlBuilder::with_transport`] |
+//! | test code that takes pages | [`Page::builder`] |
+//! | test a crawl without a network, or repeat an archived one | [`CrawlBuilder::with_transport`], [`CannedWeb`], [`Replay`] |
 
 #![deny(missing_docs)]
 
@@ -46,7 +47,9 @@ mod handle;
 mod hooks;
 mod library_messages;
 mod page;
+mod page_builder;
 mod page_links;
+mod replay;
 mod request;
 mod settings;
 mod sink;
@@ -77,7 +80,9 @@ pub use feed::{Fed, FeedReport, Feeding};
 pub use handle::{CrawlHandle, CrawlHold};
 pub use hooks::LinkingPage;
 pub use page::Page;
+pub use page_builder::PageBuilder;
 pub use page_links::LinkedUrl;
+pub use replay::Replay;
 pub use request::{IntoRequest, Request};
 pub use sink::{Sink, SinkError};
 
@@ -140,3 +145,8 @@ pub mod store {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Turns the examples of the book's page on tests into doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/howto/library-tests.md")]
+struct LibraryTests;

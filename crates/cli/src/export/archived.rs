@@ -10,7 +10,7 @@ use argiope_core::base::job::LaneId;
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
 use argiope_core::crawl::response::WholeResponse;
 use argiope_core::crawl::rules::{Config, Environment, ProgramSettings, Rules, Size};
-use argiope_core::crawl::warc::{WarcLocation, WarcPayload};
+use argiope_core::crawl::warc::{WarcHeader, WarcLocation, WarcPayload};
 use argiope_core::page::reader::{DeliveredBodies, decode};
 use argiope_core::{Link, StoreError, StoreErrorKind, Url};
 use flate2::read::MultiGzDecoder;
@@ -162,12 +162,8 @@ fn read_block(member: &[u8], location: &WarcLocation) -> io::Result<Block> {
     decompress(member)?.take(MAX_RECORD_BYTES).read_to_end(&mut record)?;
     let not_found = || io::Error::other(format!("no record at byte {}", location.offset));
     let end = record.windows(4).position(|window| window == b"\r\n\r\n").ok_or_else(not_found)?;
-    let head = String::from_utf8_lossy(record.get(..end).unwrap_or_default()).into_owned();
-    let field = |name: &str| {
-        let fields = head.lines().filter_map(|line| line.split_once(':'));
-        fields.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned())
-    };
-    let length = field("Content-Length").and_then(|length| length.parse::<usize>().ok()).ok_or_else(not_found)?;
+    let header = WarcHeader::parse(record.get(..end).unwrap_or_default()).ok_or_else(not_found)?;
+    let length = usize::try_from(header.length()).map_err(|_| not_found())?;
     let response = record.get(end + 4..).and_then(|rest| rest.get(..length)).ok_or_else(not_found)?;
-    Ok(Block { is_revisit: field("WARC-Type").as_deref() == Some("revisit"), response: response.to_vec() })
+    Ok(Block { is_revisit: header.field("WARC-Type") == Some("revisit"), response: response.to_vec() })
 }

@@ -71,6 +71,12 @@ impl WallClock {
         jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
+    /// The clock whose time zero is this date: `2026-01-02T03:04:05.678Z`. `None` if it is not a date.
+    pub fn starting_at(date: &str) -> Option<Self> {
+        let start: jiff::Timestamp = date.parse().ok()?;
+        Some(Self { start: start.as_microsecond() })
+    }
+
     /// The time as text, in the form `2026-01-02T03:04:05.678Z`.
     pub fn text(self, time: Time) -> String {
         format!("{:.3}", self.at(time))

@@ -130,9 +130,11 @@ fn archive(
     rules: &Rules,
 ) {
     let (head, payload) = wire.parts();
+    let times = &visit.facts.timings;
     let source = warc::WarcSource {
         url: visit.link.url.as_ref(),
         date: wall.text(visit.facts.started),
+        times: warc::WarcTimes { first: times.ttfb.unwrap_or_default(), end: times.total.unwrap_or_default() },
         ip: visit.facts.ip,
         request,
         request_has_body: visit.link.request.as_ref().is_some_and(|request| !request.body.is_empty()),

@@ -7,6 +7,7 @@ use crate::base::digest::BodyDigest;
 use crate::crawl::rules::{RobotsPolicy, Rules, WarcCompression};
 use crate::crawl::warc::{WarcLocation, WarcPayload};
 
+use super::read::TIMES_FIELD;
 use super::record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 use super::{Payload, WarcExchange};
 
@@ -145,6 +146,7 @@ fn revisit(exchange: &WarcExchange, original: &WarcPayload, is_unchanged: bool) 
     let mut record = WarcRecord::new(WarcType::Revisit, exchange.id, &exchange.date);
     record.add_target(&exchange.url, exchange.ip);
     record.add_protocol(exchange.is_http2);
+    record.add_field(TIMES_FIELD, &exchange.times.to_string());
     if is_unchanged {
         record.add_field("WARC-Profile", "http://netpreserve.org/warc/1.1/revisit/server-not-modified");
     } else {

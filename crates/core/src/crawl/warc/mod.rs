@@ -18,6 +18,7 @@
 mod compress;
 mod layout;
 mod location;
+mod read;
 mod record;
 
 use std::net::IpAddr;
@@ -28,16 +29,20 @@ use crate::base::outcome::{ErrorKind, Truncated};
 use crate::base::url::UrlRef;
 use crate::base::value::WarcCompression;
 
+use read::TIMES_FIELD;
 use record::{Sha1Sum, WarcId, WarcRecord, WarcType};
 
 pub use layout::{ArchiveChunk, ArchiveLayout, segment_start};
 pub use location::{WarcLocation, WarcPayload};
+pub use read::{WarcHeader, WarcTimes};
 
 /// The input of a WARC exchange.
 pub struct WarcSource<'a> {
     pub url: UrlRef<'a>,
     /// When the fetch began: `2026-01-02T03:04:05.678Z`.
     pub date: String,
+    /// When the response arrived.
+    pub times: WarcTimes,
     pub ip: Option<IpAddr>,
     /// The head of the request.
     pub request: &'a [u8],
@@ -72,6 +77,7 @@ pub struct WarcExchange {
     payload: Payload,
     url: Box<str>,
     date: Box<str>,
+    times: WarcTimes,
     ip: Option<IpAddr>,
     /// The id of the `response` record, or of the `revisit` that replaces it.
     id: WarcId,
@@ -113,6 +119,7 @@ impl WarcExchange {
         let mut response = WarcRecord::new(WarcType::Response, id, &source.date);
         response.add_target(url, source.ip);
         response.add_protocol(source.is_http2);
+        response.add_field(TIMES_FIELD, &source.times.to_string());
         response.add_field("WARC-Payload-Digest", &sum.to_string());
         if let Some(reason) = source.truncated {
             response.add_field("WARC-Truncated", reason);
@@ -142,6 +149,7 @@ impl WarcExchange {
             },
             url: url.into(),
             date: source.date.as_str().into(),
+            times: source.times,
             ip: source.ip,
             id,
             key: source.key,

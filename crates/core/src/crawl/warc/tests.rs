@@ -85,6 +85,7 @@ fn exchange_for(
     let source = WarcSource {
         url: url.as_ref(),
         date: "2026-01-02T03:04:05.678Z".into(),
+        times: WarcTimes::default(),
         ip: Some([203, 0, 113, 9].into()),
         request: b"GET / HTTP/1.1\r\nHost: h.example\r\n\r\n",
         request_has_body: request.has_body,
@@ -250,6 +251,7 @@ fn an_unchanged_page_refers_to_its_archived_body() {
     let body = crate::crawl::warc::WarcPayload {
         url: "https://h.example/1".into(),
         date: "2026-01-02T03:04:05.678Z".into(),
+        times: WarcTimes::default(),
         file: location.file,
         offset: location.offset,
         length: location.length,
