@@ -15,8 +15,10 @@ use argiope_core::page::follow::{LinkVerdict, PageLink};
 use argiope_core::page::reader::DeliveredBodies;
 use argiope_core::{Link, Url};
 use argiope_runtime::fetchers::Fetchers;
+use argiope_runtime::shared_hosts::SharedHosts;
 use tokio::sync::oneshot;
 
+use crate::crawl::Means;
 use crate::hooks::{Filter, Hooks, LinkingPage, OnRequest, OnResponse};
 use crate::library_messages::in_library_words;
 use crate::settings;
@@ -48,6 +50,8 @@ pub struct CrawlBuilder {
     transport: Option<SharedTransport>,
     /// See [`CrawlBuilder::refuse_private_roots`].
     refuse_private_roots: bool,
+    /// The hosts of the [`Crawler`](crate::Crawler) to which the crawl belongs.
+    hosts: Option<SharedHosts>,
 }
 
 /// A transport. It is taken by the first crawl that the builder or one of its clones starts.
@@ -130,7 +134,7 @@ impl CrawlBuilder {
     pub(crate) fn from_config(config: Config) -> Self {
         let (header, requests, hooks) = (Vec::new(), Vec::new(), Hooks::default());
         let (bodies, transport, refuse_private_roots) = (DeliveredBodies::Html, None, false);
-        Self { config, header, requests, bodies, hooks, transport, refuse_private_roots }
+        Self { config, header, requests, bodies, hooks, transport, refuse_private_roots, hosts: None }
     }
 
     /// Applies a change to the configuration.
@@ -456,6 +460,11 @@ impl CrawlBuilder {
         transport.map(Fetchers::transport).ok_or_else(used)
     }
 
+    /// The crawl shares these hosts with others.
+    pub(crate) fn sharing(self, hosts: &SharedHosts) -> Self {
+        Self { hosts: Some(hosts.clone()), ..self }
+    }
+
     /// Changes any other setting of the crawl.
     #[must_use]
     pub fn configure(self, set: impl FnOnce(&mut Config)) -> Self {
@@ -509,10 +518,10 @@ impl CrawlBuilder {
     }
 
     fn open(self) -> Result<Crawl, Error> {
-        let fetchers = self.fetchers()?;
+        let (fetchers, hosts) = (self.fetchers()?, self.hosts.clone());
         let (config, rules) = self.prepare().map_err(in_library_words)?;
         let fetchers = with_browser(fetchers, &rules)?;
-        Crawl::open(&config, rules, fetchers)
+        Crawl::open(&config, rules, Means { fetchers, hosts })
     }
 
     /// Runs the crawl to its end and passes every page to `sink`, on this thread.
@@ -560,10 +569,10 @@ impl CrawlBuilder {
             let why = "a store of your own has the crawl; leave the directory out";
             return Err(settings::no_effect("directory", directory.display(), why));
         }
-        let fetchers = self.fetchers()?;
+        let (fetchers, hosts) = (self.fetchers()?, self.hosts.clone());
         let (_, rules) = self.prepare().map_err(in_library_words)?;
         let fetchers = with_browser(fetchers, &rules)?;
-        sink::run(Crawl::open_on(rules, fetchers, store)?, sink)
+        sink::run(Crawl::open_on(rules, Means { fetchers, hosts }, store)?, sink)
     }
 }
 

@@ -27,6 +27,7 @@ use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{
     Clock, CrawlSetup, KeeperHandle, KeeperMessage, MemoryFrontier, Summary, VisitConsumer, wall_clock,
 };
+use argiope_runtime::shared_hosts::SharedHosts;
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_runtime::{Error, Store, run_lines};
 use tokio::sync::mpsc;
@@ -124,18 +125,18 @@ impl fmt::Debug for Crawl {
 
 impl Crawl {
     /// Starts a crawl in its crawl directory, or in memory.
-    pub(crate) fn open(config: &Config, rules: Rules, fetchers: Fetchers) -> Result<Self, Error> {
+    pub(crate) fn open(config: &Config, rules: Rules, means: Means) -> Result<Self, Error> {
         let directory = config.out.as_deref();
-        Self::open_with(rules, directory, |rules, consumer| begin(config, rules, fetchers, consumer))
+        Self::open_with(rules, directory, |rules, consumer| begin(config, rules, means, consumer))
     }
 
     /// Starts a crawl with a store of the user.
-    pub(crate) fn open_on<F>(rules: Rules, fetchers: Fetchers, frontier: F) -> Result<Self, Error>
+    pub(crate) fn open_on<F>(rules: Rules, means: Means, frontier: F) -> Result<Self, Error>
     where
         F: Store + Send + 'static,
     {
         let target = OutputTarget::default();
-        let begin = |rules, consumer| begin_on(fetchers, rules, Clock::start(), frontier, target, consumer);
+        let begin = |rules, consumer| begin_on(means, rules, Clock::start(), frontier, target, consumer);
         let mut crawl = Self::open_with(rules, None, begin)?;
         crawl.ending.has_custom_frontier = true;
         Ok(crawl)
@@ -543,11 +544,18 @@ impl Drop for Crawl {
     }
 }
 
+/// What a crawl sends requests with, and whom it shares hosts with.
+pub(crate) struct Means {
+    pub fetchers: Fetchers,
+    /// The hosts of the [`Crawler`](crate::Crawler) to which the crawl belongs, if there is one.
+    pub hosts: Option<SharedHosts>,
+}
+
 /// Starts a crawl in its crawl directory, or in memory if it has none.
-fn begin(config: &Config, rules: Rules, fetchers: Fetchers, consumer: PageSender) -> Result<KeeperHandle, Error> {
+fn begin(config: &Config, rules: Rules, means: Means, consumer: PageSender) -> Result<KeeperHandle, Error> {
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
-        return begin_on(fetchers, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
+        return begin_on(means, rules, Clock::start(), frontier, OutputTarget::default(), consumer);
     };
     let mut directory = Directory::open(path, &rules, config)?;
     directory.requeue_unread()?;
@@ -556,19 +564,22 @@ fn begin(config: &Config, rules: Rules, fetchers: Fetchers, consumer: PageSender
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, jsonl, first_line)?;
-    begin_on(fetchers, rules, clock, frontier, target, consumer)
+    begin_on(means, rules, clock, frontier, target, consumer)
 }
 
 /// Starts a crawl with this frontier.
 fn begin_on<F: Store + Send + 'static>(
-    fetchers: Fetchers,
+    means: Means,
     rules: Rules,
     clock: Clock,
     frontier: F,
     target: OutputTarget,
     consumer: PageSender,
 ) -> Result<KeeperHandle, Error> {
-    let rules = Arc::new(rules);
+    let Means { fetchers, hosts } = means;
+    // In virtual time there are no hosts that could be asked too often.
+    let hosts = hosts.filter(|_| fetchers.virtual_start().is_none());
+    let (rules, frontier) = (Arc::new(rules), SharedHosts::share(hosts.as_ref(), frontier));
     KeeperHandle::start(CrawlSetup { frontier, fetchers, rules, clock, consumer, target, accepts_links: true })
 }
 

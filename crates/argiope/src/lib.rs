@@ -27,6 +27,7 @@
 //! | process pages in batches or in parallel, and lose none | [`Crawl::next_batch`], [`Crawl::next_acked`], [`Ack`] |
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
 //! | store URLs yourself | [`Store`] and [`CrawlBuilder::run_with_store`] |
+//! | run many crawls in one process | [`Crawler`] |
 //! | see and control a running crawl | [`CrawlHandle::status`], [`CrawlHandle::pause`] |
 //! | crawl what strangers name | [`CrawlBuilder::refuse_private_roots`] |
 //! | resume after an interruption | [`CrawlBuilder::directory`] |
@@ -40,6 +41,7 @@ mod block_on;
 mod blocking;
 mod builder;
 mod crawl;
+mod crawler;
 mod ending;
 mod feed;
 mod form;
@@ -76,6 +78,7 @@ pub use argiope_runtime::{Error, Store};
 pub use blocking::Pages;
 pub use builder::{CrawlBuilder, Seed};
 pub use crawl::{AckedPages, Crawl, Delivery};
+pub use crawler::Crawler;
 pub use feed::{Fed, FeedReport, Feeding};
 pub use handle::{CrawlHandle, CrawlHold};
 pub use hooks::LinkingPage;

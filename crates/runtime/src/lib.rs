@@ -17,6 +17,7 @@ mod proxies;
 mod random;
 mod rejudge;
 pub mod run_lines;
+pub mod shared_hosts;
 pub mod status;
 mod trust;
 pub mod writer_thread;

@@ -32,7 +32,7 @@ pub(super) struct Archive {
 
 /// Where a record begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RecordPlace {
     file: usize,
     offset: u64,
 }
@@ -52,7 +52,7 @@ pub(super) enum RecordedKind {
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub kind: RecordedKind,
-    pub place: Place,
+    pub place: RecordPlace,
     pub url: Box<str>,
     /// When it was requested.
     pub date: Box<str>,
@@ -73,7 +73,7 @@ impl Recorded {
     }
 
     /// Reads the header of a record. `None` if the record has no response.
-    fn of(header: &WarcHeader, place: Place) -> Option<Self> {
+    fn of(header: &WarcHeader, place: RecordPlace) -> Option<Self> {
         let kind = match header.field("WARC-Type")? {
             "response" => RecordedKind::Response,
             "revisit" if header.field("WARC-Profile")?.ends_with("/server-not-modified") => RecordedKind::NotModified,
@@ -133,9 +133,9 @@ impl Archive {
     pub fn index(&mut self) -> io::Result<Vec<Recorded>> {
         let (mut found, mut methods) = (Vec::new(), HashMap::new());
         for file in 0..self.files.len() {
-            let reader = self.reader_at(Place { file, offset: 0 })?;
+            let reader = self.reader_at(RecordPlace { file, offset: 0 })?;
             loop {
-                let place = Place { file, offset: reader.stream_position()? };
+                let place = RecordPlace { file, offset: reader.stream_position()? };
                 if reader.fill_buf()?.is_empty() {
                     break;
                 }
@@ -160,11 +160,11 @@ impl Archive {
     }
 
     /// The block of a record.
-    pub fn block(&mut self, place: Place) -> io::Result<Vec<u8>> {
+    pub fn block(&mut self, place: RecordPlace) -> io::Result<Vec<u8>> {
         Record::read(self.reader_at(place)?)?.block(MAX_BLOCK)
     }
 
-    fn reader_at(&mut self, place: Place) -> io::Result<&mut BufReader<File>> {
+    fn reader_at(&mut self, place: RecordPlace) -> io::Result<&mut BufReader<File>> {
         if self.open.as_ref().is_none_or(|(file, _)| *file != place.file) {
             let path = self.files.get(place.file).ok_or(io::ErrorKind::NotFound)?;
             self.open = Some((place.file, BufReader::new(File::open(path)?)));

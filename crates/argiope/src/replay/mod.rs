@@ -16,7 +16,7 @@ use argiope_core::crawl::warc::WarcTimes;
 use argiope_core::http::address::DnsResult;
 use argiope_core::{ErrorKind, Failure, Time, Truncated, Url};
 
-use self::archive::{Archive, Place, Recorded, RecordedKind};
+use self::archive::{Archive, RecordPlace, Recorded, RecordedKind};
 use crate::Error;
 
 /// How long an address stays valid.
@@ -65,9 +65,9 @@ struct RecordedUrl {
 /// Where a response is, and how it arrived.
 #[derive(Debug)]
 struct RecordedResponse {
-    head: Place,
+    head: RecordPlace,
     /// The record with the body, if it is another one.
-    body: Option<Place>,
+    body: Option<RecordPlace>,
     ip: Option<IpAddr>,
     times: WarcTimes,
     truncated: Option<Truncated>,
@@ -105,7 +105,7 @@ impl Replay {
 
     fn add_all(&mut self, recorded: Vec<Recorded>) {
         let response = |entry: &Recorded| entry.kind == RecordedKind::Response;
-        let places: HashMap<(Box<str>, Box<str>), Place> =
+        let places: HashMap<(Box<str>, Box<str>), RecordPlace> =
             recorded.iter().filter(|entry| response(entry)).map(|entry| (entry.name(), entry.place)).collect();
         for entry in recorded {
             let Ok(url) = Url::parse(&entry.url) else { continue };

@@ -1,4 +1,4 @@
-//! [`Replay`]: applies the records of the log to a state.
+//! [`LogReplay`]: applies the records of the log to a state.
 //!
 //! Invariant: the resulting state is the same, whether it starts empty or from a snapshot. The queues of a snapshot may
 //! include records after its start, because a snapshot is written in portions; these records are not applied to them
@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 const REMOVAL_BATCH: usize = 1 << 18;
 
 /// Applies records to a state. Links that leave their queue are collected and removed in batches.
-pub(super) struct Replay<'a> {
+pub(super) struct LogReplay<'a> {
     /// The key of the fingerprints.
     key: u64,
     files: &'a dyn Files,
@@ -33,7 +33,7 @@ pub(super) struct Replay<'a> {
     text: String,
 }
 
-impl<'a> Replay<'a> {
+impl<'a> LogReplay<'a> {
     /// Starts at a position of the log.
     pub fn new(files: &'a dyn Files, key: u64, included: QueuePositions, from: u64) -> Self {
         Self {

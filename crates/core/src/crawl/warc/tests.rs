@@ -251,7 +251,6 @@ fn an_unchanged_page_refers_to_its_archived_body() {
     let body = crate::crawl::warc::WarcPayload {
         url: "https://h.example/1".into(),
         date: "2026-01-02T03:04:05.678Z".into(),
-        times: WarcTimes::default(),
         file: location.file,
         offset: location.offset,
         length: location.length,

@@ -19,7 +19,7 @@ use super::graph_codec::{GraphEncoder, NewEdge};
 use super::journal::Journal;
 use super::log::{FOLDER, LogReader, LogWriter};
 use super::record::{CRAWL_NOTES, DEFERRED, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
-use super::replay::Replay;
+use super::replay::LogReplay;
 use super::snapshot_file;
 use super::snapshot_reader::{self, QueuePositions};
 use super::spill;
@@ -166,7 +166,7 @@ impl DiskFrontier {
             snapshot_file::remove_leftovers(&*files)?
         }
         state.known.remove_leftovers()?;
-        let mut replay = Replay::new(&*files, key, included, from);
+        let mut replay = LogReplay::new(&*files, key, included, from);
         let tail = log.walk(from, |position, record| replay.apply(&mut state, position, record))?;
         replay.remove_collected(&mut state)?;
         if tail.torn_bytes > 0 {
