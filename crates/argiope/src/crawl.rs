@@ -329,10 +329,7 @@ impl Crawl {
         self.process_held();
         self.end_now();
         self.drop_unread();
-        match self.keeper.take() {
-            Some(keeper) => join(keeper).await,
-            None => self.end_result(),
-        }
+        std::future::poll_fn(|cx| self.ending.poll(cx)).await
     }
 
     /// Refuses further pages. Those that wait are dropped, because fetches in flight may need their memory.
