@@ -217,16 +217,17 @@ impl Deliveries {
         }
     }
 
-    /// Asks the keeper for a signal when this time is over. Answers to earlier questions are dropped.
+    /// Asks the keeper for a signal when this time is over, or no work is left but open pages. Answers to earlier
+    /// questions are dropped.
     pub fn ask_alarm(self: &Arc<Self>, after: Duration) {
         let signal = self.new_question(false);
-        self.send(KeeperMessage::Alarm(after, signal));
+        self.send(KeeperMessage::AwaitIdle(after, signal));
     }
 
     /// Asks the keeper for a signal when no work is left but open pages. Answers to earlier questions are dropped.
     pub fn ask_idle(self: &Arc<Self>) {
         let signal = self.new_question(true);
-        self.send(KeeperMessage::SignalIdle(signal));
+        self.send(KeeperMessage::AwaitIdle(Duration::MAX, signal));
     }
 
     /// Asks again when the crawl is idle, because links were added. An earlier answer does not count any more.

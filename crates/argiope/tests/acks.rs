@@ -242,6 +242,29 @@ fn the_limit_on_pages_waits_for_open_acknowledgements() {
     assert_eq!(pages.close().expect("it ends").end, End::MaxPages);
 }
 
+#[test]
+fn an_ended_crawl_is_idle_although_requests_were_in_flight() {
+    let late = CannedResponse::html("late").latency(Duration::from_secs(60));
+    let web = CannedWeb::from([
+        (format!("{HOST}/0"), CannedResponse::html("<a href=/1><a href=/2>")),
+        (format!("{HOST}/1"), CannedResponse::html("x")),
+        (format!("{HOST}/2"), late),
+    ]);
+    let builder = Crawl::builder(format!("{HOST}/0")).with_transport(web).max_time(Duration::from_secs(30));
+    let mut pages = builder.start_blocking().expect("it starts");
+    // The pages are acknowledged when nothing else is left to be done.
+    let mut open = Ack::default();
+    loop {
+        match pages.next_or_idle() {
+            Delivery::Page(_, ack) => open.extend([ack]),
+            Delivery::Idle => std::mem::take(&mut open).done(),
+            Delivery::End => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(pages.close().expect("it ends").end, End::MaxTime);
+}
+
 /// Writes its buffer in `flush`, which fails once.
 #[derive(Default)]
 struct Table {

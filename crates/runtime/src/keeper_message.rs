@@ -36,15 +36,14 @@ pub enum KeeperMessage {
     /// The user of the library has processed these pages, which are numbered in the order of delivery from 0. The signal
     /// is given when this is durable.
     Processed(Vec<Range<u64>>, Option<Signal>),
-    /// Give this signal when no work is left but pages that the user of the library has not processed.
-    SignalIdle(Signal),
+    /// Give this signal when no work is left but pages that the user of the library has not processed, or after this
+    /// time. It replaces the signal of the message before.
+    AwaitIdle(Duration, Signal),
     /// The user of the library has taken this number of pages, and waits for the next one or not.
     Taken {
         pages: u64,
         is_waiting: bool,
     },
-    /// Give this signal after this time, or as for [`KeeperMessage::SignalIdle`] before.
-    Alarm(Duration, Signal),
     /// Keeps the crawl open for more links, until every `Hold` is followed by a [`KeeperMessage::Release`].
     Hold,
     Release,

@@ -36,9 +36,8 @@ impl<F: Store> KeeperLoop<F> {
             }
             KeeperMessage::Robots(url) => self.keeper.ask_robots(url, now)?,
             KeeperMessage::Processed(pages, receipt) => self.pages_processed(&pages, receipt, now)?,
-            KeeperMessage::SignalIdle(signal) => self.signal_idle(signal),
+            KeeperMessage::AwaitIdle(after, signal) => self.reader.await_idle(now + after, signal),
             KeeperMessage::Taken { pages, is_waiting } => self.reader.has_taken(pages, is_waiting),
-            KeeperMessage::Alarm(after, signal) => self.set_alarm(after, signal),
             KeeperMessage::Hold => {
                 self.reader.holds += 1;
                 self.update_open();

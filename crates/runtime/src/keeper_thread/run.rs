@@ -43,11 +43,10 @@ impl<F: Store> KeeperLoop<F> {
         });
         let elapsed = clock.now() - Time::ZERO;
         let end = end.and_then(|end| self.wait_for_reader(messages).map(|()| end));
-        // Pages that the next run delivers again are unfinished work.
-        let is_all_read = self.reader.unread() == 0;
-        let end = end.map(|end| if end == End::Finished && !is_all_read { End::Interrupted } else { end });
-        let left = self.keeper.unfinished();
-        let unread = self.reader.unread() as u64;
+        let (left, unread) = (self.keeper.unfinished(), self.reader.unread() as u64);
+        // Unfinished work: pages that the next run delivers again, and links that the user added after the end.
+        let is_unfinished = left > 0 || unread > 0;
+        let end = end.map(|end| if end == End::Finished && is_unfinished { End::Interrupted } else { end });
         let (receipts, delivered) = (self.take_receipts(), self.reader.delivered);
         let Self { mut keeper, mut commits, tally, mut fetchers, has_run_records, .. } = self;
         let end = end.and_then(|end| {
@@ -142,8 +141,7 @@ impl<F: Store> KeeperLoop<F> {
             if self.commits.should_send(now) {
                 self.send_commit(now)?;
             }
-            self.report_idle();
-            self.ring(now);
+            self.signal_reader(now);
             self.check_memory(now);
             self.check_disk(now);
             if self.fetchers.has_died() {
@@ -154,7 +152,7 @@ impl<F: Store> KeeperLoop<F> {
             }
             if self.visits.is_empty() {
                 let until = wait.min(self.drain_until);
-                let until = until.min(self.commits.due()).min(self.reader.next_alarm());
+                let until = until.min(self.commits.due()).min(self.reader.signal_due());
                 // No message arrived in time: check what is due now.
                 let Some(first) = self.next_message(messages, until) else { continue };
                 if self.receive(first)? {

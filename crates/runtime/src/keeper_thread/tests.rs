@@ -1,10 +1,12 @@
-use argiope_core::Outcome;
+use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
 use argiope_core::crawl::fetcher::StopMode;
 use argiope_core::crawl::rules::{Config, EngineName, Pace, RobotsPolicy};
 use argiope_core::crawl::schedule::keeper::Next;
 use argiope_core::crawl::schedule::keeper::Settled;
+use argiope_core::{Link, Outcome, Url};
 
 use super::*;
+use crate::directory::{Directory, DirectoryParts};
 
 struct Discard;
 
@@ -63,4 +65,37 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
     assert_eq!(running.keeper.unfinished(), 0);
     running.fetchers.shut_down(StopMode::Now);
     running.commits.end().expect("a frontier in memory does not fail");
+}
+
+#[test]
+fn a_link_that_is_added_after_the_last_page_makes_the_end_an_interruption() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = "https://h.example/";
+    let config = Config { roots: vec![root.into()], robots: RobotsPolicy::Ignore, ..Config::default() };
+    let rules = || config.compile(0).expect("the settings are valid");
+    let start = |inbox: &Sender<KeeperMessage>| {
+        let directory = Directory::open(folder.path(), &rules(), &config).expect("a directory");
+        let DirectoryParts { frontier, target, rules } =
+            directory.into_parts(rules(), None, Vec::new()).expect("a directory");
+        let web = CannedWeb::new().page(root, CannedResponse::html("x"));
+        let setup = CrawlSetup {
+            frontier,
+            rules: Arc::new(rules),
+            fetchers: Fetchers::transport(Box::new(web)),
+            clock: Clock::start(),
+            consumer: Discard,
+            target,
+            accepts_links: false,
+        };
+        KeeperLoop::new(setup, inbox).expect("it starts")
+    };
+    let (inbox, messages) = channel();
+    let first = start(&inbox).run_to_end(&messages).expect("the crawl ends");
+    assert_eq!((first.end, first.left), (End::Finished, 0));
+    let (inbox, messages) = channel();
+    let second = start(&inbox);
+    let late = Link::root(Url::parse("https://h.example/late").expect("a URL"), 0);
+    inbox.send(KeeperMessage::Feed(vec![late], Box::new(|new| assert_eq!(new, [true])))).expect("it is alive");
+    let second = second.run_to_end(&messages).expect("the crawl ends");
+    assert_eq!((second.end, second.left), (End::Interrupted, 1));
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 use argiope_core::Time;
 use argiope_core::crawl::schedule::carryover::UnreadPages;
@@ -38,10 +37,8 @@ pub(super) struct LibraryReader {
     next_receipts: Vec<Signal>,
     /// Called when the log is durable up to the position beside it.
     receipts: VecDeque<(u64, Signal)>,
-    /// Called when no work is left but pages that are not processed. A later question replaces it.
-    idle: Option<Signal>,
-    /// Called at the time beside it, or when no work is left.
-    alarms: Vec<(Time, Signal)>,
+    /// What the reader waits for: this time, or that no work is left but pages that are not processed.
+    awaited: Option<(Time, Signal)>,
 }
 
 impl LibraryReader {
@@ -105,9 +102,15 @@ impl LibraryReader {
         note
     }
 
-    /// When the next alarm is due.
-    pub fn next_alarm(&self) -> Time {
-        self.alarms.iter().map(|(at, _)| *at).min().unwrap_or(Time::NEVER)
+    /// Calls this signal at this time, or when no work is left but pages that are not processed. It replaces the signal
+    /// that the reader asked for before.
+    pub fn await_idle(&mut self, until: Time, signal: Signal) {
+        self.awaited = Some((until, signal));
+    }
+
+    /// When the signal that the reader waits for is due.
+    pub fn signal_due(&self) -> Time {
+        self.awaited.as_ref().map_or(Time::NEVER, |(at, _)| *at)
     }
 }
 
@@ -157,26 +160,29 @@ impl<F: Store> KeeperLoop<F> {
         committed.chain(self.reader.next_receipts.drain(..)).collect()
     }
 
-    /// Calls `signal` once no work is left but pages that the reader has not processed.
-    pub(super) fn signal_idle(&mut self, signal: Signal) {
-        self.reader.idle = Some(signal);
+    /// Gives the reader the signal that it waits for, if its time has come or nothing is left to be done.
+    pub(super) fn signal_reader(&mut self, now: Time) {
+        if self.reader.awaited.is_some() && (self.reader.signal_due() <= now || self.is_idle()) {
+            self.give_signal();
+        }
     }
 
-    /// Calls the idle signal and the alarms if no link is queued or in flight, every page is delivered, and one of them
-    /// is not processed. If all are processed, the crawl is about to end.
-    pub(super) fn report_idle(&mut self) {
-        let has_signals = self.reader.idle.is_some() || !self.reader.alarms.is_empty();
-        if !has_signals || self.reader.holds > 0 || !self.reader.has_work() {
-            return;
-        }
+    /// Whether no link is queued or in flight, no user holds the crawl open, every page is delivered, and one of them is
+    /// not processed. If all are processed, the crawl is about to end.
+    fn is_idle(&self) -> bool {
         let is_over = self.keeper.ended().is_some();
         let has_work = !is_over && (self.keeper.unfinished() > 0 || self.keeper.bench().link_count() > 0);
         let is_busy = self.keeper.bench().in_flight() > 0 || self.keeper.postponed() > 0 || !self.visits.is_empty();
-        if !has_work && !is_busy && self.commits.collected_pages() == 0 && !self.commits.is_busy() {
-            let delivered = self.reader.delivered;
-            self.reader.idle.take().into_iter().for_each(|signal| signal(delivered));
-            self.ring(Time::NEVER);
-        }
+        self.reader.has_work() && self.reader.holds == 0 && !has_work && !is_busy && self.is_all_delivered()
+    }
+
+    fn is_all_delivered(&self) -> bool {
+        self.commits.collected_pages() == 0 && !self.commits.is_busy()
+    }
+
+    fn give_signal(&mut self) {
+        let delivered = self.reader.delivered.saturating_sub(self.commits.collected_pages() as u64);
+        self.reader.awaited.take().into_iter().for_each(|(_, signal)| signal(delivered));
     }
 
     /// Delivers the last pages, and waits until the reader has processed them or has left. The last commit to the crawl
@@ -193,9 +199,11 @@ impl<F: Store> KeeperLoop<F> {
             if self.commits.should_send(now) {
                 self.send_commit(now)?;
             }
-            self.report_idle();
-            self.ring(now);
-            let until = self.commits.due().min(self.reader.next_alarm());
+            // Requests that were in flight at the end are abandoned, so nothing but the delivery is awaited.
+            if self.is_all_delivered() || self.reader.signal_due() <= now {
+                self.give_signal();
+            }
+            let until = self.commits.due().min(self.reader.signal_due());
             if let Some(message) = self.next_message(messages, until) {
                 self.receive(message)?;
             }
@@ -217,17 +225,5 @@ impl<F: Store> KeeperLoop<F> {
         if self.accepts_links {
             self.keeper.set_open(self.reader.holds > 0 || self.reader.has_work());
         }
-    }
-
-    /// Sets an alarm of the reader.
-    pub(super) fn set_alarm(&mut self, after: Duration, signal: Signal) {
-        self.reader.alarms.push((self.clock.now() + after, signal));
-    }
-
-    /// Calls the alarms that are due.
-    pub(super) fn ring(&mut self, now: Time) {
-        // Only a crawl that delivers pages to a program counts them, and only such a crawl has alarms.
-        let delivered = self.reader.delivered.saturating_sub(self.commits.collected_pages() as u64);
-        self.reader.alarms.extract_if(.., |(at, _)| *at <= now).for_each(|(_, signal)| signal(delivered));
     }
 }

@@ -137,6 +137,8 @@ pub struct CommitQueue {
     writer: WriterThread,
     /// The items of the next commit.
     items: Vec<Item>,
+    /// How many of them are pages.
+    pages: usize,
     /// The size of `items` in bytes.
     bytes: usize,
     /// A commit is due after about this many bytes.
@@ -194,6 +196,7 @@ impl CommitQueue {
             to_writer: Some(to_writer),
             writer: WriterThread::NotStarted(Box::new(move || writer.run(commits))),
             items: Vec::new(),
+            pages: 0,
             bytes: 0,
             commit_bytes: max_memory.map_or(COMMIT_BYTES, |limit| {
                 let part = usize::try_from(limit / COMMIT_MEMORY_DIVISOR).unwrap_or(COMMIT_BYTES);
@@ -281,6 +284,7 @@ impl CommitQueue {
                     self.bytes += bytes.len();
                     *self.lengths.entry(file.clone()).or_insert(0) += bytes.len() as u64;
                 }
+                self.pages += usize::from(settled.visit.is_page());
                 // The rest of the visit, mostly links.
                 self.bytes += settled.visit.for_keeper.found().bytes();
                 &settled.line
@@ -355,7 +359,7 @@ impl CommitQueue {
 
     /// The pages that no commit contains yet.
     pub fn collected_pages(&self) -> usize {
-        self.items.iter().filter(|item| matches!(item, Item::Visit(settled) if settled.visit.is_page())).count()
+        self.pages
     }
 
     /// Whether a commit is in progress.
@@ -417,7 +421,7 @@ impl CommitQueue {
     fn send_collected<S: Store>(&mut self, store: &mut S, is_last: bool) -> Result<(), Error> {
         self.send_first_commit_once()?;
         let batch = store.commit(&self.outputs(), is_last)?;
-        (self.first_event, self.is_urgent) = (None, false);
+        (self.first_event, self.is_urgent, self.pages) = (None, false, 0);
         let (begins, items) = (std::mem::take(&mut self.begins), std::mem::take(&mut self.items));
         let bytes = std::mem::take(&mut self.bytes);
         self.dispatch(CommitUnit { begins, items, batch }, bytes)
