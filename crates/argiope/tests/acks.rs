@@ -10,6 +10,7 @@ use argiope::{
     Ack, CannedResponse, CannedWeb, Crawl, CrawlBuilder, CrawlHandle, Delivery, End, Method, Page, Request,
     RobotsPolicy, Sink, SinkError,
 };
+use argiope_core::crawl::record::page_state::Change;
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use futures_core::Stream;
 
@@ -225,6 +226,26 @@ fn the_next_run_delivers_exactly_what_was_not_acknowledged() {
     assert!(open.pop().expect("one is open").done_durably_blocking().is_err());
     let rest = rest(builder());
     assert_eq!((rest.len(), rest.into_iter().collect::<BTreeSet<_>>()), (PAGES - done.len(), &all() - &done));
+}
+
+#[test]
+fn a_recrawled_page_that_is_delivered_again_is_compared_and_counted_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let builder = || canned().directory(folder.path().join("c")).recrawl();
+    assert_eq!(rest(builder()).len(), PAGES);
+    // The second round: all pages are fetched, and some are not acknowledged.
+    let (mut pages, mut open) = (builder().start_blocking().expect("it starts"), Vec::new());
+    for _ in 0..PAGES {
+        let (page, ack) = pages.next_acked().expect("a page");
+        if number(&page) % 5 == 2 { open.push(ack) } else { ack.done() }
+    }
+    let changes = pages.close().expect("it ends").changes.expect("it is a recrawl");
+    assert_eq!((changes.same, changes.new), (PAGES as u64, 0));
+    let mut pages = builder().start_blocking().expect("it starts");
+    let again: Vec<_> = pages.by_ref().map(|page| page.record().change).collect();
+    assert_eq!(again, vec![Some(Change::Same); PAGES / 5]);
+    let changes = pages.close().expect("it ends").changes.expect("it is a recrawl");
+    assert_eq!((changes.same, changes.new), (PAGES as u64, 0));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use argiope_core::crawl::schedule::keeper::Changes;
 use argiope_core::crawl::schedule::store_error::Remedy;
 use argiope_core::crawl::settings::{Resume, Setting, Settings as _};
 use argiope_store::Commits as _;
-use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, MarkFile, OutputHash, SettingChange};
+use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, MarkFile, OutputHash, Requeued, SettingChange};
 
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
 use crate::{atomic_file, rejudge};
@@ -77,7 +77,7 @@ impl Directory {
         let unreached = self.requeue_unreached()?;
         let (Counts { settled, queued, .. }, pages) = (self.counts(), self.pages()?);
         let run = match () {
-            () if is_finished && unreached == 0 => match self.frontier.requeue_failed_roots()? {
+            () if is_finished && unreached == 0 => match self.requeue_failed_roots()? {
                 0 => RunKind::Finished,
                 roots => RunKind::FailedRoots(roots),
             },
@@ -92,7 +92,7 @@ impl Directory {
         let queued = rejudge::rejudge(&self.path, &mut self.frontier, rules, config, changes)?;
         let mut progress = self.progress()?;
         progress.scope_changed = true;
-        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        self.keep_progress(&progress)?;
         let listed = |values: &[String]| if values.is_empty() { "none".to_owned() } else { values.join(" ") };
         for SettingChange { name, before, now } in changes {
             self.messages.push(format!("--{name} is changed: it was {}, and is {}", listed(before), listed(now)));
@@ -108,6 +108,10 @@ impl Directory {
     fn progress(&mut self) -> Result<Progress, StoreError> {
         let note = self.frontier.note(None)?;
         Ok(note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default())
+    }
+
+    fn keep_progress(&mut self, progress: &Progress) -> Result<(), StoreError> {
+        self.frontier.keep_note(None, &serde_json::to_vec(progress).unwrap_or_default())
     }
 
     /// Checks an opened directory, and truncates its output files to the last commit.
@@ -146,7 +150,7 @@ impl Directory {
         if let Ok(marks) = MarkFile::open(&self.path, self.frontier.key()) {
             marks.forget_suspects();
         }
-        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        self.keep_progress(&progress)?;
         self.requeue()?;
         Ok(count)
     }
@@ -186,8 +190,19 @@ impl Directory {
         }
         // The limit on pages counts `fetched` of these links. They are counted again when they are requested again.
         let progress = Progress { unreached: 0, pages: progress.pages.saturating_sub(fetched), ..progress };
-        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        self.keep_progress(&progress)?;
         Ok(count)
+    }
+
+    /// If no root has led to a page: queues the failed ones again; returns how many.
+    fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
+        let Requeued { queued, changes, .. } = self.frontier.requeue_failed_roots()?;
+        let progress = self.progress()?;
+        if let Some(counted) = progress.changes.filter(|_| queued > 0) {
+            let changes = Some(counted.without(changes));
+            self.keep_progress(&Progress { changes, ..progress })?;
+        }
+        Ok(queued)
     }
 
     /// How many pages earlier runs of this round fetched.
@@ -206,8 +221,8 @@ impl Directory {
         // `fetched` of these pages count towards the limit on pages. They are counted again when they are requested again.
         let counted_again = progress.unread.fetched.saturating_sub(requeued.fetched_before);
         let pages = progress.pages.saturating_sub(counted_again);
-        let progress = Progress { pages, unread: UnreadPages::default(), ..progress };
-        self.frontier.keep_note(None, &serde_json::to_vec(&progress).unwrap_or_default())?;
+        let changes = progress.changes.map(|counted| counted.without(requeued.changes));
+        self.keep_progress(&Progress { pages, changes, unread: UnreadPages::default(), ..progress })?;
         Ok(requeued.queued)
     }
 

@@ -67,7 +67,7 @@ pub use directory::{
 pub use fault::failed;
 pub use fault::is_full;
 pub use files::{File, Files};
-pub use frontier::{DiskFrontier, UnreachedLinks};
+pub use frontier::{DiskFrontier, Requeued, UnreachedLinks};
 pub use graph::{GraphChunks, GraphRound, Inlinks, LinkGraph, Referrers};
 pub use graph_codec::{GraphEdge, GraphEncoder, NewEdge, PageEdges};
 pub use history::{HistoryEvent, history, history_in};

@@ -157,6 +157,20 @@ impl Changes {
             None => {}
         }
     }
+
+    /// These counts without some URLs, which will be counted again.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self {
+            new: self.new.saturating_sub(other.new),
+            changed: self.changed.saturating_sub(other.changed),
+            gone: self.gone.saturating_sub(other.gone),
+            same: self.same.saturating_sub(other.same),
+            newly_broken: self.newly_broken.saturating_sub(other.newly_broken),
+            repaired: self.repaired.saturating_sub(other.repaired),
+            redirected: self.redirected.saturating_sub(other.redirected),
+        }
+    }
 }
 
 #[cfg(test)]

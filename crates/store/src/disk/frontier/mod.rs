@@ -7,7 +7,7 @@ mod deferred;
 mod links;
 mod round;
 
-pub use self::round::UnreachedLinks;
+pub use self::round::{Requeued, UnreachedLinks};
 
 use self::commits::Snapshots;
 use self::links::LinkChange;

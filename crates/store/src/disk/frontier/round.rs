@@ -11,7 +11,8 @@
 use super::DiskFrontier;
 use crate::disk::record::{LinkRecord, REFETCH_NOTE, REQUEUE_NOTE, ROUND_NOTE, Record};
 use argiope_core::base::link::link_fingerprint;
-use argiope_core::crawl::record::LazyRecord;
+use argiope_core::crawl::record::page_state::{Changes, Comparison};
+use argiope_core::crawl::record::{CrawlRecord, LazyRecord};
 use argiope_core::{Frontier, LaneId, Link, LinkKind, LinkRef, Outcome, StoreError, StoreErrorKind, UrlRef};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -52,19 +53,22 @@ fn is_skip(line: &[u8]) -> bool {
     LazyRecord::read(line).is_some_and(|record| record.is_skip())
 }
 
-/// What became of pages that were to be queued again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequeuedPages {
-    /// How many are queued.
-    pub queued: u64,
-    /// How many are left out, because their requests must not be repeated, but were fetched: they still count.
-    pub fetched_before: u64,
-}
-
-/// A settled link: its lane, and the position of its log entry.
+/// A settled link: its lane, and the positions of its log entry and of that of its outcome.
 struct SettledLink {
     lane: LaneId,
     position: u64,
+    outcome: u64,
+}
+
+/// What became of settled links that were to be queued again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Requeued {
+    /// How many are queued.
+    pub queued: u64,
+    /// How many pages are left out, because their requests must not be repeated, but were fetched: they still count.
+    pub fetched_before: u64,
+    /// In a recrawl: how their superseded records compare with the previous round. The new records are compared again.
+    pub changes: Changes,
 }
 
 /// What a root, or the target of a redirect of a root, led to.
@@ -102,6 +106,10 @@ impl EarlierOutcomes {
     fn find(&self, key: u64) -> Option<u64> {
         let place = self.0.binary_search_by_key(&key, |(key, _)| *key).ok()?;
         self.0.get(place).map(|(_, position)| *position)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Memory use in bytes.
@@ -180,9 +188,9 @@ impl DiskFrontier {
     /// of links.
     ///
     /// Their new records replace the old ones.
-    pub fn requeue_failed_roots(&mut self) -> Result<u64, StoreError> {
+    pub fn requeue_failed_roots(&mut self) -> Result<Requeued, StoreError> {
         let mut final_outcomes = Vec::new();
-        self.journal.walk(|_, record| {
+        self.journal.walk(|position, record| {
             // Roots and the targets of their redirects have the depth 0.
             if let Record::FinalOutcome { lane, link, outcome, line, .. } = record
                 && let Some(line) = LazyRecord::read(line)
@@ -195,7 +203,7 @@ impl DiskFrontier {
                     Outcome::Redirect if !line.has_error() => RootResult::Other,
                     _ => RootResult::Failure,
                 };
-                final_outcomes.push((SettledLink { lane, position: link }, result));
+                final_outcomes.push((SettledLink { lane, position: link, outcome: position }, result));
             }
             Ok(())
         })?;
@@ -206,23 +214,50 @@ impl DiskFrontier {
             results.insert(link.fingerprint(self.key()), (settled, result, link.is_repeatable()));
         }
         if results.values().any(|(_, result, _)| *result == RootResult::Page) {
-            return Ok(0);
+            return Ok(Requeued::default());
         }
         let is_failed = |(_, result, is_repeatable): &(_, _, bool)| *result == RootResult::Failure && *is_repeatable;
         let mut failed: Vec<SettledLink> = results.into_values().filter(is_failed).map(|(link, ..)| link).collect();
         failed.sort_unstable_by_key(|settled| settled.position);
-        for SettledLink { lane, position } in &failed {
-            let link = Link { tries: 0, ..self.read_link(Some(*lane), *position)? };
-            self.append_again(*lane, LinkRef::from(&link))?;
+        let mut requeued = Requeued::default();
+        for settled in &failed {
+            let link = self.read_link(Some(settled.lane), settled.position)?;
+            self.requeue_settled(settled, link, &mut requeued)?;
         }
-        Ok(failed.len() as u64)
+        Ok(requeued)
+    }
+
+    /// Queues a settled link again. Its new record replaces the old one.
+    fn requeue_settled(
+        &mut self,
+        settled: &SettledLink,
+        link: Link,
+        requeued: &mut Requeued,
+    ) -> Result<(), StoreError> {
+        if self.is_recrawl {
+            if self.earlier.is_empty() {
+                // The round was done when the directory was opened.
+                let (start, previous_start) = self.round_note()?.unwrap_or_default();
+                self.recall_earlier(previous_start, start)?;
+                self.requeue = Requeue::default();
+            }
+            let superseded = self.final_record(settled.outcome)?.unwrap_or_default();
+            let superseded = CrawlRecord::read(&superseded).ok().filter(|record| record.change.is_some());
+            if let Some(state) = superseded.as_ref().and_then(CrawlRecord::state) {
+                let earlier = self.earlier_record(link.url.as_ref(), link.kind)?.unwrap_or_default();
+                let earlier = CrawlRecord::read(&earlier).ok();
+                let before = earlier.as_ref().and_then(CrawlRecord::state);
+                requeued.changes.count(Comparison::of(before.as_ref(), Some(&state)));
+            }
+        }
+        requeued.queued += 1;
+        self.append_again(settled.lane, LinkRef::from(&Link { tries: 0, ..link }))
     }
 
     /// Queues pages again because their results were not used. `distances` says which: their numbers of pages that were
-    /// settled later, in ascending order. Requests that must not be repeated are left out.
-    ///
-    /// Their new records replace the old ones.
-    pub fn requeue_last_pages(&mut self, distances: &[Range<u64>]) -> Result<RequeuedPages, StoreError> {
+    /// settled later, in ascending order. Requests that must not be repeated are left out. Their new records
+    /// replace the old ones.
+    pub fn requeue_last_pages(&mut self, distances: &[Range<u64>]) -> Result<Requeued, StoreError> {
         // The log is read twice, so that only the wanted pages are held in memory.
         let mut later = 0_u64;
         self.walk_pages(|_, _| later += 1)?;
@@ -237,29 +272,28 @@ impl DiskFrontier {
                 last.push((settled, record.ms().is_some_and(|ms| ms.total.is_some())));
             }
         })?;
-        let (mut known, mut pages) = (HashSet::new(), RequeuedPages::default());
-        for (SettledLink { lane, position }, is_fetched) in last {
-            let link = Link { tries: 0, ..self.read_link(Some(lane), position)? };
+        let (mut known, mut requeued) = (HashSet::new(), Requeued::default());
+        for (settled, is_fetched) in &last {
+            let link = self.read_link(Some(settled.lane), settled.position)?;
             if !link.is_repeatable() {
-                pages.fetched_before += u64::from(is_fetched);
+                requeued.fetched_before += u64::from(*is_fetched);
             } else if known.insert(link.fingerprint(self.key())) {
-                self.append_again(lane, LinkRef::from(&link))?;
-                pages.queued += 1;
+                self.requeue_settled(settled, link, &mut requeued)?;
             }
         }
-        if pages.queued > 0 {
-            self.write_note(REFETCH_NOTE, &u64::to_le_bytes(pages.queued))?;
+        if requeued.queued > 0 {
+            self.write_note(REFETCH_NOTE, &u64::to_le_bytes(requeued.queued))?;
         }
-        Ok(pages)
+        Ok(requeued)
     }
 
     /// Calls `visit` for each settled page in the log and its record, in order.
     fn walk_pages(&mut self, mut visit: impl FnMut(SettledLink, &LazyRecord<'_>)) -> Result<(), StoreError> {
-        self.journal.walk(|_, record| {
+        self.journal.walk(|outcome, record| {
             if let Record::FinalOutcome { lane, link, line, .. } = record
                 && let Some(page) = LazyRecord::read(line).filter(LazyRecord::is_page)
             {
-                visit(SettledLink { lane, position: link }, &page);
+                visit(SettledLink { lane, position: link, outcome }, &page);
             }
             Ok(())
         })
@@ -443,7 +477,12 @@ impl DiskFrontier {
 
     /// The record that a link had before this round.
     pub(super) fn earlier_record(&mut self, url: UrlRef<'_>, kind: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(position) = self.earlier.find(link_fingerprint(url, kind, self.key())) else { return Ok(None) };
+        let position = self.earlier.find(link_fingerprint(url, kind, self.key()));
+        position.map_or(Ok(None), |position| self.final_record(position))
+    }
+
+    /// The record of an outcome in the log.
+    fn final_record(&mut self, position: u64) -> Result<Option<Vec<u8>>, StoreError> {
         self.journal.read(position, |record| match record {
             Record::FinalOutcome { line, .. } => Some(line.to_vec()),
             _ => None,
