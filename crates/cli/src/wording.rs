@@ -128,6 +128,7 @@ pub fn failure(kind: ErrorKind) -> &'static str {
         ErrorKind::BlockedPort => "uses a port that is blocked for web requests",
         ErrorKind::ParseLimit => "the page exceeds a parser limit",
         ErrorKind::RobotsUnreachable => "robots.txt could not be fetched, so no page of this host may be fetched",
+        ErrorKind::Trap => "a rendered page requested more hosts than the budgets against traps allow",
         ErrorKind::Hook => "dropped by a request hook of the program, or the hook panicked",
         ErrorKind::NotRepeated => "an earlier run may have sent this form; it is not sent again",
         ErrorKind::Internal => "internal error; please report it",

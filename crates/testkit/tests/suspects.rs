@@ -1,9 +1,10 @@
 //! The keeper and the file of marks: a suspect of an earlier run waits to be alone.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::base::job::Job;
+use argiope_core::base::job::{Job, PageCookies, PagePart, PartAccess};
 use argiope_core::base::link::Link;
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::marks::{MarkStore, MarkedPage};
@@ -18,14 +19,20 @@ const FINGERPRINT_KEY: u64 = 1;
 const SUSPECT: &str = "http://h.example/suspect";
 const ROOTS: [&str; 3] = ["http://h.example/first", SUSPECT, "http://h.example/last"];
 
+fn marks(folder: &Path) -> MarkFile {
+    MarkFile::open(folder, FINGERPRINT_KEY).expect("a file")
+}
+
+fn suspect() -> MarkedPage {
+    let link = Link::root(Url::parse(SUSPECT).expect("a URL"), 0);
+    MarkedPage { fingerprint: link.fingerprint(FINGERPRINT_KEY), lane: LaneId(7) }
+}
+
 /// A crawl in memory that finds the suspect only later, because its frontier is new.
-fn keeper() -> Keeper<MemoryFrontier> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let open = || MarkFile::open(folder.path(), FINGERPRINT_KEY).expect("a file");
-    let suspect = Link::root(Url::parse(SUSPECT).expect("a URL"), 0);
-    let page = MarkedPage { fingerprint: suspect.fingerprint(FINGERPRINT_KEY), lane: LaneId(7) };
+fn keeper(folder: &Path) -> (Keeper<MemoryFrontier>, Arc<MarkFile>) {
     // The run ends before the mark is removed.
-    open().begin(page).expect("a place");
+    marks(folder).begin(suspect()).expect("a place");
+    let store = Arc::new(marks(folder));
     let config = Config {
         roots: ROOTS.map(str::to_owned).to_vec(),
         robots: RobotsPolicy::Ignore,
@@ -35,10 +42,10 @@ fn keeper() -> Keeper<MemoryFrontier> {
         pace: Pace::Full,
         ..Config::default()
     };
-    let rules = config.compile(FINGERPRINT_KEY).expect("the settings are valid").with_marks(Arc::new(open()));
+    let rules = config.compile(FINGERPRINT_KEY).expect("the settings are valid").with_marks(store.clone());
     let mut keeper = Keeper::new(MemoryFrontier::new(FINGERPRINT_KEY), Arc::new(rules), WallClock { start: 0 });
     keeper.begin(Time::ZERO).expect("the crawl begins");
-    keeper
+    (keeper, store)
 }
 
 /// The jobs that are handed out now, and why the crawl ended.
@@ -67,7 +74,8 @@ fn finish(keeper: &mut Keeper<MemoryFrontier>, mut jobs: Vec<Job>) -> String {
 
 #[test]
 fn a_suspect_waits_for_the_end_of_other_requests_and_delays_the_next_ones() {
-    let mut keeper = keeper();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut keeper, _) = keeper(folder.path());
     for expected in ["/first", "/suspect", "/last"] {
         let (handed_out, end) = jobs(&mut keeper);
         assert_eq!(end, None);
@@ -78,7 +86,8 @@ fn a_suspect_waits_for_the_end_of_other_requests_and_delays_the_next_ones() {
 
 #[test]
 fn a_crawl_that_stops_while_a_suspect_waits_ends_and_leaves_it_queued() {
-    let mut keeper = keeper();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut keeper, _) = keeper(folder.path());
     let (handed_out, end) = jobs(&mut keeper);
     assert_eq!((handed_out.len(), end), (1, None), "the suspect waits for the end of the first request");
     keeper.stop(End::Interrupted);
@@ -88,4 +97,33 @@ fn a_crawl_that_stops_while_a_suspect_waits_ends_and_leaves_it_queued() {
     assert_eq!((handed_out.len(), end), (0, Some(End::Interrupted)));
     let counts = keeper.frontier().counts();
     assert_eq!((counts.settled, counts.queued, counts.leased), (1, 2, 0), "the suspect is queued again");
+}
+
+#[test]
+fn a_suspect_is_alone_until_its_rendered_document_is_examined() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut keeper, store) = keeper(folder.path());
+    let first = jobs(&mut keeper).0;
+    finish(&mut keeper, first);
+    let mut handed_out = jobs(&mut keeper).0;
+    let job = handed_out.pop().expect("the suspect");
+    assert_eq!((job.link.url.as_str(), handed_out.len()), (SUSPECT, 0));
+    // The page goes on to the browser, which requests a part of it.
+    let visit = Box::new(Visit::requested(job, Outcome::Ok, Time::ZERO));
+    let visit = keeper.received(visit, Time::ZERO).expect("the frontier works").expect("it is not tried again");
+    let mut rendered = None;
+    assert!(keeper.postpone(visit, |visit| rendered.replace(visit)).is_none());
+    assert_eq!(jobs(&mut keeper).0.len(), 0, "the other page waits");
+    let (access, cookies) = (PartAccess::SameOrigin, PageCookies::default());
+    let part = PagePart { tab: 1, request: 1, kind: "script", access, cookies };
+    let script = Link::root(Url::parse("http://h.example/script").expect("a URL"), 0);
+    keeper.ask_part(script, part, Time::ZERO).expect("the frontier works");
+    let parts = jobs(&mut keeper).0;
+    assert_eq!(finish(&mut keeper, parts), "/script");
+    assert_eq!(jobs(&mut keeper).0.len(), 0, "the other page waits");
+    // The process dies while the rendered document is examined.
+    keeper.received(rendered.expect("it is being rendered"), Time::ZERO).expect("the frontier works");
+    store.begin(suspect()).expect("a place");
+    let suspects = marks(folder.path()).suspects();
+    assert_eq!(suspects.iter().map(|suspect| suspect.deaths).collect::<Vec<_>>(), [1]);
 }

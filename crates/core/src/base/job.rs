@@ -165,6 +165,11 @@ impl Purpose {
         matches!(self, Self::Page | Self::Sitemap)
     }
 
+    /// Whether the request is for a part of a rendered page.
+    pub fn is_part(&self) -> bool {
+        matches!(self, Self::Part(_))
+    }
+
     /// Whether the request counts for `--rate`.
     pub fn is_rated(&self) -> bool {
         matches!(self, Self::Page | Self::Part(_))

@@ -114,6 +114,8 @@ names! {
         ParseLimit = "parse_limit",
         /// The robots.txt of the host could not be fetched, so no page of the host may be fetched.
         RobotsUnreachable = "robots_unreachable",
+        /// A request of a rendered page would add a host, and the budgets against crawler traps or the memory allow no more.
+        Trap = "trap",
         /// A request hook of the library's user aborted the request, or a closure of the user panicked.
         Hook = "hook",
         /// An earlier run may have sent a form. Its result is not known, and the form is not sent again.

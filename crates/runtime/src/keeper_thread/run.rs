@@ -247,7 +247,7 @@ impl<F: Store> KeeperLoop<F> {
     pub(super) fn collect_settled(&mut self, now: Time) -> Result<(), Error> {
         for mut settled in self.keeper.take_settled() {
             self.tally.count(&settled.visit);
-            if matches!(settled.visit.purpose, Purpose::Part(_)) {
+            if settled.visit.purpose.is_part() {
                 self.fetchers.take_part(&mut settled.visit, now);
                 if settled.line.is_empty() && settled.archive.is_none() {
                     continue;

@@ -438,7 +438,7 @@ impl Receiver for Exchange {
         let is_body_refused = wants_body != Ok(true);
         let hook_panic = wants_body.err();
         let reader = if is_body_refused { Reader::None } else { reader };
-        let is_part = matches!(self.job.purpose, Purpose::Part(_));
+        let is_part = self.job.purpose.is_part();
         let is_body_needed = is_part
             || matches!(reader, Reader::Page(_)) && {
                 let declared = text(head.get("content-type"));

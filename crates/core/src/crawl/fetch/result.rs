@@ -8,7 +8,6 @@ use super::exchange::{
 };
 use super::fields::{is_redirect, locations, text};
 use crate::base::budget::BudgetCharge;
-use crate::base::job::Purpose;
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
@@ -224,7 +223,7 @@ fn copy_body(visit: &mut Visit, head: &Head, reader: Reader, body: &[u8], rules:
 
 /// Passes the body to the content readers, and stores it in the visit if the rules require that.
 fn read_content(visit: &mut Visit, head: &Head, body: Option<Box<HeldBody>>, rules: &Rules) {
-    if matches!(visit.purpose, Purpose::Part(_)) {
+    if visit.purpose.is_part() {
         let mut body = body.unwrap_or_else(|| Box::new(HeldBody::new(rules.budget.hold())));
         body.headers = headers(head);
         visit.body = Some(body);

@@ -78,7 +78,7 @@ impl RobotsAnswer {
             | E::RedirectLoop
             | E::PrivateAddress
             | E::BlockedPort => false,
-            E::ParseLimit | E::RobotsUnreachable | E::Hook | E::NotRepeated | E::Internal => false,
+            E::ParseLimit | E::RobotsUnreachable | E::Trap | E::Hook | E::NotRepeated | E::Internal => false,
         };
         Self::Unreachable { retry }
     }

@@ -251,7 +251,6 @@ impl<F: Frontier + History> Keeper<F> {
         if let Some(retry_at) = visit.for_keeper.retry_at.take() {
             visit.for_keeper.retry_after = Some(wait_until(retry_at, self.clock.at(now).as_second()));
         }
-        self.suspects.end_alone(&visit);
         if let Some((lane, _)) = visit.for_keeper.slot {
             let previous_backoff = self.bench.backs_off_until(lane);
             self.bench.finish(&visit, now);
@@ -279,9 +278,10 @@ impl<F: Frontier + History> Keeper<F> {
                 self.frontier.tell(CrawlEvent::AttemptFailed { link, bytes })?;
             }
             let may_retry = self.ended().is_none() && !self.leaving.contains(&lane);
-            if !may_retry && matches!(visit.purpose, Purpose::Part(_)) {
+            if !may_retry && visit.purpose.is_part() {
                 return Ok(Some(visit));
             }
+            self.suspects.end_alone(&visit);
             let Visit { link, purpose, .. } = *visit;
             if may_retry {
                 self.bench.retry(lane, link, purpose, now + wait, now);
@@ -316,6 +316,7 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// The second half of [`Keeper::finished`]: applies the content of a site file, and settles the visit.
     pub fn complete(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
+        self.suspects.end_alone(&visit);
         let site_file = visit.for_keeper.site_file.take().map(|site_file| *site_file);
         if visit.is_page() && !self.rules.bodies.delivers_to_user(visit.findings.content_type.as_deref()) {
             // The body was needed for rendering only.
@@ -379,8 +380,8 @@ impl<F: Frontier + History> Keeper<F> {
         self.apply_news(now)?;
         let mut loads = 0;
         loop {
-            if let Some(next) = self.next_alone(now)? {
-                return Ok(next);
+            if let Some(job) = self.next_alone(now)? {
+                return Ok(Next::Fetch(job));
             }
             let only_suspects = self.suspects.are_first(now);
             if !only_suspects {

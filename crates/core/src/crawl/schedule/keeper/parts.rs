@@ -3,6 +3,7 @@
 use super::{Keeper, Settled};
 use crate::base::job::{PagePart, Purpose};
 use crate::base::link::Link;
+use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::time::Time;
 use crate::crawl::record;
 use crate::crawl::rules::Rules;
@@ -11,11 +12,18 @@ use crate::crawl::visit::Visit;
 use crate::page::reader::{DeliveredBodies, HeldBody};
 
 impl<F: Frontier + History> Keeper<F> {
-    /// Requests a part of a page that a fetcher continues. [`Keeper::received`] returns its visit.
+    /// Requests a part of a page that a fetcher continues. [`Keeper::received`] returns its visit. It is refused if it
+    /// would add a host that the budgets against crawler traps or the memory do not allow.
     pub fn ask_part(&mut self, link: Link, part: PagePart, now: Time) -> Result<(), StoreError> {
-        let lane = self.frontier.lane_of(link.url.host())?;
         self.ending.open_parts += 1;
-        self.bench.add_site_file(lane, link, Purpose::Part(Box::new(part)), now);
+        let purpose = Purpose::Part(Box::new(part));
+        if let Some(rule) = self.traps.judge_part(&link, self.is_full_of_hosts) {
+            let mut visit = Visit::with_outcome(link, purpose, Outcome::Refused, now);
+            visit.facts.error = Some(Failure::new(ErrorKind::Trap, rule.description()));
+            return self.finished(Box::new(visit), now);
+        }
+        let lane = self.frontier.lane_of(link.url.host())?;
+        self.bench.add_site_file(lane, link, purpose, now);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Suspects: pages that were being processed when an earlier run died, see [`crate::crawl::marks`].
 //!
-//! A suspect is handed out when nothing else is in flight, and nothing else is handed out until it has ended. Suspects
+//! A suspect is handed out when nothing else is in flight, and nothing but its own parts is handed out until it has ended,
+//! that is, until its rendered document is examined. Suspects
 //! that are queued when the run starts come first: until they have ended, no other lane gets on the workbench. A suspect
 //! that is found only later is alone too. So if the process dies again, it is known which page did it.
 //!
@@ -10,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Keeper, Next, reset_tries};
+use super::{Keeper, reset_tries};
 use crate::base::job::{Job, LaneId};
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
@@ -18,6 +19,7 @@ use crate::base::time::Time;
 use crate::crawl::marks::{MarkStore, MarkedPage, Suspect};
 use crate::crawl::rules::Rules;
 use crate::crawl::schedule::frontier::{Frontier, History, ReturnTo, StoreError};
+use crate::crawl::schedule::workbench::MayStart;
 use crate::crawl::visit::Visit;
 
 /// A suspect that was alone at this many deaths is settled without another request.
@@ -47,8 +49,7 @@ pub(super) struct Suspects {
 
 struct Alone {
     page: MarkedPage,
-    /// The slot of its job.
-    slot: (LaneId, u16),
+    is_part: bool,
     /// `None` once the job is handed out.
     job: Option<Job>,
 }
@@ -75,13 +76,13 @@ impl Suspects {
     /// Keeps the job of a suspect until nothing else is in flight.
     fn hold(&mut self, job: Job) {
         let page = MarkedPage::of(&job.link, job.lane, self.fingerprint_key);
-        self.alone = Some(Alone { page, slot: (job.lane, job.slot), job: Some(job) });
+        self.alone = Some(Alone { page, is_part: job.purpose.is_part(), job: Some(job) });
     }
 
-    /// Takes the job of the suspect that waits, if nothing else is in flight.
-    fn take_alone(&mut self, in_flight: usize) -> Option<Job> {
-        // The suspect itself counts as in flight.
-        let alone = self.alone.as_mut().filter(|_| in_flight <= 1)?;
+    /// Takes the job of the suspect that waits, if nothing else is in flight and no other page is being rendered.
+    fn take_alone(&mut self, in_flight: usize, rendered: usize) -> Option<Job> {
+        // The suspect itself counts as in flight. The page of a suspected part is being rendered.
+        let alone = self.alone.as_mut().filter(|alone| in_flight <= 1 && (rendered == 0 || alone.is_part))?;
         let job = alone.job.take()?;
         if let Some(store) = &self.store {
             store.set_alone(Some(alone.page));
@@ -94,17 +95,30 @@ impl Suspects {
         self.alone.take_if(|alone| alone.job.is_some())?.job
     }
 
-    /// Ends the time in which a suspect was alone.
+    /// Ends the time in which a suspect was alone, if this is its visit and no fetcher continues it.
     pub fn end_alone(&mut self, visit: &Visit) {
         if self.known.is_empty() {
             return;
         }
-        if self.alone.take_if(|alone| Some(alone.slot) == visit.for_keeper.slot).is_some()
+        let fingerprint = visit.link.fingerprint(self.fingerprint_key);
+        let is_visited =
+            |alone: &mut Alone| alone.page.fingerprint == fingerprint && alone.is_part == visit.purpose.is_part();
+        if self.alone.take_if(is_visited).is_some()
             && let Some(store) = &self.store
         {
             store.set_alone(None);
         }
-        self.first.remove(&visit.link.fingerprint(self.fingerprint_key));
+        self.first.remove(&fingerprint);
+    }
+
+    /// What may start beside a suspect that is alone, or that waits to be alone.
+    fn may_start(&self) -> MayStart {
+        match &self.alone {
+            None => MayStart::All,
+            Some(alone) if alone.is_part => MayStart::Nothing,
+            // The parts of pages that are being rendered, so that these pages end.
+            Some(_) => MayStart::Parts,
+        }
     }
 
     /// Forgets a suspect that is settled, and so was processed. One that is settled without a request stays a suspect
@@ -185,16 +199,14 @@ impl<F: Frontier + History> Keeper<F> {
         Ok(None)
     }
 
-    /// While a suspect waits to be alone, or is alone: what to do next.
-    pub(super) fn next_alone(&mut self, now: Time) -> Result<Option<Next>, StoreError> {
+    /// The job of a suspect that can be alone now. While one is alone or waits to be, the others are held back.
+    pub(super) fn next_alone(&mut self, now: Time) -> Result<Option<Job>, StoreError> {
         if self.ended().is_some() {
             self.return_waiting(now)?;
         }
-        if self.suspects.alone.is_none() {
-            return Ok(None);
-        }
-        let job = self.suspects.take_alone(self.bench.in_flight());
-        Ok(Some(job.map_or(Next::Wait(self.deadline()), Next::Fetch)))
+        let job = self.suspects.take_alone(self.bench.in_flight(), self.postponed());
+        self.bench.hold_for_suspect(self.suspects.may_start());
+        Ok(job)
     }
 
     /// Returns a suspect that waits to be alone to its queue, because the crawl ends.

@@ -49,7 +49,8 @@ pub struct Lane {
     pub queue: VecDeque<Link>,
     /// Links that wait for another attempt, earliest first.
     pub retries: BinaryHeap<Reverse<PendingRetry>>,
-    /// robots.txt files that are requested before pages: at the user's request, or as targets of redirects.
+    /// What is requested before pages: parts of rendered pages, and robots.txt files at the user's request or as targets
+    /// of redirects.
     pub site_files: SiteQueue,
     /// How many more links the frontier holds for this lane.
     pub backlog: u64,
@@ -286,6 +287,11 @@ impl Lane {
     /// Number of links that are queued or wait for a retry, with the robots.txt files in `site_files`.
     pub fn waiting(&self) -> usize {
         self.queue.len() + self.retries.len() + self.site_files.len()
+    }
+
+    /// Whether a part of a rendered page is queued or waits for a retry.
+    pub fn has_parts(&self) -> bool {
+        self.site_files.has_parts() || self.retries.iter().any(|Reverse(retry)| retry.purpose.is_part())
     }
 
     /// Whether the lane has work on the workbench, now or later.

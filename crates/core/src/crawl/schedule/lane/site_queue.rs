@@ -1,11 +1,12 @@
-//! [`SiteQueue`]: the robots.txt files that a lane has to fetch. Sitemaps are queued like pages.
+//! [`SiteQueue`]: the robots.txt files that a lane has to fetch, and the parts of rendered pages. Sitemaps are queued like
+//! pages.
 
 use std::collections::VecDeque;
 
 use crate::base::job::Purpose;
 use crate::base::link::Link;
 
-/// The robots.txt files that a lane requests before its pages. Most lanes have none most of the time. An empty queue
+/// What a lane requests before its pages. Most lanes have none most of the time. An empty queue
 /// allocates no memory.
 #[derive(Debug, Default)]
 #[expect(clippy::box_collection, reason = "most lanes have none, so its place in the lane must be small")]
@@ -35,6 +36,10 @@ impl SiteQueue {
             self.0 = None;
         }
         first
+    }
+
+    pub fn has_parts(&self) -> bool {
+        self.0.iter().flat_map(|queue| queue.iter()).any(|(_, purpose)| purpose.is_part())
     }
 
     pub fn links(&self) -> impl Iterator<Item = &Link> {

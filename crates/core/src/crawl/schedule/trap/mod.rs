@@ -12,10 +12,10 @@
 //! | with a path that repeats itself | its host | `path_repeats` |
 //! | with a combination of parameters beyond the first few of its path | its path | `query_variants` |
 //! | found on a page that links almost only to unknown pages | its host | `endless_host` |
-//! | to an unknown host | its registrable domain | `domain_hosts` |
+//! | to an unknown host, also by a request of a rendered page | its registrable domain | `domain_hosts` |
 //! | any | its host, with `--max-pages-per-host` | `max_pages_per_host` |
 //! | any, by its length | the site of its page, which gets credit for bytes and pages | `log_bytes` |
-//! | to an unknown host of another domain | the site of its page | `source_hosts` |
+//! | the same, of another domain | the site of its page | `source_hosts` |
 //! | named by a robots.txt or an index of sitemaps | the site of that file | `sitemap_files`, `sitemap_bytes` |
 //! | listed by a sitemap | the site of the sitemap | `sitemap_entries`, `log_bytes` |
 //!
@@ -116,7 +116,8 @@ pub struct Traps {
     older_variants: HashMap<u64, Variants>,
     /// The number of links on pages that link almost only to unknown pages, by lane.
     unknown: Vec<u32>,
-    /// The hosts of each domain; `None` with `--traps ignore`, or if the scope excludes other hosts.
+    /// The hosts of each domain; `None` with `--traps ignore`, or if the scope excludes other hosts and no page is
+    /// rendered.
     domains: Option<Domains>,
     /// The costs of sites; `None` with `--traps ignore`.
     costs: Option<SiteCosts>,
@@ -129,7 +130,7 @@ pub struct Traps {
 impl Traps {
     pub fn new(rules: &Rules) -> Self {
         let budgets = (rules.traps == TrapPolicy::Avoid).then(|| Budgets::new(rules.trap_budget));
-        let is_wide = matches!(rules.scope_kind, ScopeKind::Domain | ScopeKind::Any);
+        let is_wide = matches!(rules.scope_kind, ScopeKind::Domain | ScopeKind::Any) || rules.render.is_some();
         Self {
             budgets,
             seen: Recent::with_capacity(KEPT_FINGERPRINTS),
@@ -258,7 +259,7 @@ impl Traps {
             .or_else(|| if is_circular { self.charge_circular(url, budgets) } else { None })
             .or_else(|| query.and_then(|query| self.charge_combination(url, query, budgets)))
             .or_else(|| if is_stale { self.charge_stale(judging.novelty, url, budgets) } else { None })
-            .or_else(|| if is_new_host { self.admit_host(link, site) } else { None })
+            .or_else(|| if is_new_host { self.admit_linked_host(link, site) } else { None })
             .or_else(|| self.max_pages_per_host.and_then(|max_pages| self.count_page(url, max_pages)));
         judging.unknown += u32::from(is_same_host && rule.is_some());
         rule
@@ -314,21 +315,41 @@ impl Traps {
         self.cuts.list()
     }
 
-    /// Admits an unknown host that a page of `site` links to, if the budgets of its domain and of that site allow.
-    fn admit_host(&mut self, link: LinkRef<'_>, site: &str) -> Option<TrapRule> {
-        let is_other_site = domain_key(link.url.host()) != site;
+    /// Charges a request of a rendered page, if its host is not known. Returns the rule if it must not be sent.
+    pub fn judge_part(&mut self, link: &Link, is_full_of_hosts: bool) -> Option<TrapRule> {
+        let url = link.url.as_ref();
+        if self.domains.as_ref()?.knows(url.host()) {
+            return None;
+        }
+        if is_full_of_hosts {
+            return Some(self.refuse_host(url));
+        }
+        self.admit_host(url, domain_key(link.via.as_ref().map_or(url.host(), Url::host)))
+    }
+
+    /// As [`Self::admit_host`]. If the domain has no room, the link waits until it has.
+    fn admit_linked_host(&mut self, link: LinkRef<'_>, site: &str) -> Option<TrapRule> {
+        let rule = self.admit_host(link.url, site)?;
+        if let (TrapRule::DomainHosts, Some(domains)) = (rule, &mut self.domains) {
+            domains.wait(link);
+        }
+        Some(rule)
+    }
+
+    /// Admits an unknown host to which a page of `site` refers, if the budgets of its domain and of that site allow.
+    fn admit_host(&mut self, url: UrlRef<'_>, site: &str) -> Option<TrapRule> {
+        let is_other_site = domain_key(url.host()) != site;
         if is_other_site && self.costs.as_ref().is_some_and(|costs| costs.left(Cost::Hosts, site) == 0) {
-            return self.skip_link(TrapRule::SourceHosts, site, link.url);
+            return self.skip_link(TrapRule::SourceHosts, site, url);
         }
         let domains = self.domains.as_mut()?;
-        if domains.admit(link.url.host()) {
+        if domains.admit(url.host()) {
             if let Some(costs) = self.costs.as_mut().filter(|_| is_other_site) {
                 costs.charge(Cost::Hosts, site, 1, 0);
             }
             return None;
         }
-        domains.wait(link);
-        self.skip_link(TrapRule::DomainHosts, domain_key(link.url.host()), link.url)
+        self.skip_link(TrapRule::DomainHosts, domain_key(url.host()), url)
     }
 
     /// Counts a link towards `--max-pages-per-host`.

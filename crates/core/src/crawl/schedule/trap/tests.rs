@@ -417,3 +417,20 @@ fn sitemap_files_entries_and_bytes_are_limited() {
     assert!(traps.charge_sitemap_bytes("h.example", 100_000, &empty) && traps.is_sitemap_spent("h.example"));
     assert!(!traps.is_sitemap_spent("other.example"));
 }
+
+#[test]
+fn requests_of_rendered_pages_add_few_hosts_and_none_when_memory_is_full() {
+    let mut crawl = TestCrawl::new(|config| config.scope = ScopeKind::Any);
+    let part = |host: usize| {
+        let url = |text: &str| Url::parse(text).expect("a valid URL");
+        let via = Some(url("http://h.example/"));
+        Link { via, ..Link::root(url(&format!("http://h{host}.cdn.example/x.js")), 0) }
+    };
+    assert_eq!(crawl.traps.judge_part(&part(0), false), None);
+    assert_eq!(crawl.traps.judge_part(&part(1), true), Some(TrapRule::HostMemory));
+    let rules: Vec<_> = (0..1_000).filter_map(|host| crawl.traps.judge_part(&part(host), false)).collect();
+    // The budget of a domain without useful hosts is one for this budget of links.
+    assert_eq!(rules, [TrapRule::DomainHosts; 999]);
+    assert_eq!(crawl.traps.judge_part(&part(0), true), None, "the host is known");
+    assert!(crawl.traps.take_released().is_empty(), "a part is not a link to follow");
+}

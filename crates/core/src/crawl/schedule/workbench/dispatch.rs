@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Workbench;
 use super::selection::Selection;
+use super::steering::MayStart;
 use super::wait::{Ready, Wait};
 use crate::base::job::{Job, JobExtras, LaneId, Purpose};
 use crate::base::link::Link;
@@ -29,12 +30,13 @@ impl Workbench {
                 continue;
             }
             self.wake_due(now);
-            let may_start = !self.holds.any();
-            if may_start && self.slots.are_all_taken(self.lanes.counts()) {
+            let may_start = self.holds.may_start();
+            if may_start == MayStart::All && self.slots.are_all_taken(self.lanes.counts()) {
                 return Some(Next::Wait(self.slots.close_slow_responses(&self.lanes, &self.queues, now)));
             }
             self.wake_for_unreserved(now);
-            if !may_start {
+            let is_held = may_start < MayStart::All;
+            if may_start == MayStart::Nothing || (is_held && self.lanes.counts().with_parts() == 0) {
                 self.slots.keep_slow_responses();
                 return Some(Next::Wait(Time::NEVER));
             }
@@ -42,7 +44,7 @@ impl Workbench {
                 self.queues.release_one_for_rate(&mut self.lanes);
             }
             self.wake_for_free_slots(now);
-            match self.queues.pop_ready(&mut self.lanes) {
+            match self.queues.pop_ready(is_held, &mut self.lanes) {
                 Some(ready) => {
                     if let Some(job) = self.serve(ready, now) {
                         return Some(Next::Fetch(job));

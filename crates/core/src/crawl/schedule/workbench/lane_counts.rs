@@ -23,6 +23,7 @@ struct LaneKind {
     is_fast: bool,
     is_quick: bool,
     is_resolving: bool,
+    has_parts: bool,
 }
 
 impl CountedLane {
@@ -35,6 +36,7 @@ impl CountedLane {
             is_fast: is_busy && lane.is_fast(),
             is_quick: is_busy && lane.pace.is_quick() && lane.pace.delay().is_zero(),
             is_resolving: matches!(lane.addresses, Addresses::Resolving { .. }),
+            has_parts: lane.has_parts(),
         };
         Self { waiting, in_flight, kind }
     }
@@ -48,6 +50,11 @@ impl CountedLane {
     /// Whether the lane has no work.
     pub fn is_idle(self) -> bool {
         self.kind.is_idle
+    }
+
+    /// Whether a request of a rendered page waits in the lane.
+    pub fn has_parts(self) -> bool {
+        self.kind.has_parts
     }
 
     /// Whether the lane has work, and its requests held their slots for a short time on average.
@@ -76,6 +83,7 @@ pub(super) struct LaneCounts {
     fast: usize,
     quick: usize,
     resolving: usize,
+    with_parts: usize,
 }
 
 impl LaneCounts {
@@ -95,13 +103,14 @@ impl LaneCounts {
         self.fast = self.fast + usize::from(now.is_fast) - usize::from(before.is_fast);
         self.quick = self.quick + usize::from(now.is_quick) - usize::from(before.is_quick);
         self.resolving = self.resolving + usize::from(now.is_resolving) - usize::from(before.is_resolving);
+        self.with_parts = self.with_parts + usize::from(now.has_parts) - usize::from(before.has_parts);
     }
 
     /// Whether links, requests and lookups are the same in other sums. Whether a lane is fast or quick may have changed
     /// with time.
     #[cfg(debug_assertions)]
     pub fn has_same_work(&self, other: &Self) -> bool {
-        let work = |counts: &Self| [counts.waiting, counts.in_flight, counts.resolving];
+        let work = |counts: &Self| [counts.waiting, counts.in_flight, counts.resolving, counts.with_parts];
         work(self) == work(other)
     }
 
@@ -133,6 +142,11 @@ impl LaneCounts {
     /// The number of quick lanes.
     pub fn quick(&self) -> usize {
         self.quick
+    }
+
+    /// The number of lanes in which requests of rendered pages wait.
+    pub fn with_parts(&self) -> usize {
+        self.with_parts
     }
 
     /// The number of lanes whose host name is being resolved.

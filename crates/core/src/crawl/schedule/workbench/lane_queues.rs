@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::lane_table::LaneTable;
+use super::placement::PARTS;
 use super::wait::{Ready, Wait};
 use crate::base::job::LaneId;
 use crate::base::time::Time;
@@ -53,9 +54,19 @@ impl LaneQueues {
         }
     }
 
-    /// Takes the lane that is served first. It waits for an event until it is moved to a queue again.
-    pub fn pop_ready(&mut self, lanes: &mut LaneTable) -> Option<Ready> {
-        let ready = self.ready.pop_last()?;
+    /// Takes the lane that is served first; with `only_parts`, of those with requests of rendered pages. It waits for an
+    /// event until it is moved to a queue again.
+    pub fn pop_ready(&mut self, only_parts: bool, lanes: &mut LaneTable) -> Option<Ready> {
+        let ready = if only_parts {
+            // Only a lane whose rules were just loaded may precede them.
+            let mut first = self.ready.iter().rev().take_while(|ready| ready.weight == PARTS);
+            let has_parts = |ready: &&Ready| lanes.get(ready.lane).is_some_and(|entry| entry.counted.has_parts());
+            let ready = *first.find(has_parts)?;
+            self.ready.remove(&ready);
+            ready
+        } else {
+            self.ready.pop_last()?
+        };
         if let Some(entry) = lanes.get_mut(ready.lane) {
             entry.wait = Wait::Event;
         }

@@ -36,7 +36,7 @@
 //! | `SlotPolicy` | how lanes share `concurrency`, and which slow responses are closed |
 //! | `RobotsMemory` | the memory of robots rules, and their eviction |
 //! | `Residence` | how many lanes are in memory, and which are evicted or parked |
-//! | `Holds` | why no request starts at all |
+//! | `Holds` | why no request starts, or only those of rendered pages |
 //!
 //! Robots rules may be evicted while their lane has work. Such a lane ranks after all lanes whose rules are in memory.
 //! When it is the first in the queue, its rules are loaded again, and it is served before all other lanes. So every
@@ -87,6 +87,7 @@ pub(crate) use self::robots_memory::MAX_ROBOTS_MEMORY;
 use self::robots_memory::{MIN_RESIDENCE, RobotsMemory};
 use self::slots::SlotPolicy;
 use self::steering::Holds;
+pub use self::steering::MayStart;
 use crate::base::job::{Job, LaneId, Purpose, SendReporter, SentRequest};
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
@@ -239,6 +240,7 @@ impl Workbench {
         self.entry(id, &name).lane.site_files.push_back(link, purpose);
         self.move_decided(id, Update::SiteFiles, now);
         self.place(id, now);
+        self.update_rank(id);
     }
 
     /// Schedules another attempt for a link at `due`.

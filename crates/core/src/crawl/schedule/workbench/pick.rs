@@ -47,8 +47,18 @@ enum RobotsDecision {
     Denied(Outcome, Option<Failure>, u8),
 }
 
-/// Picks the next link. Without `may_start_pages`, only `site_files` and `retries` of the lane are picked.
-pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: Time) -> Pick {
+/// Which links of a lane may be picked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Startable {
+    /// Those in `site_files`, first attempts and retries.
+    SiteFiles,
+    /// Also pages that were tried before.
+    Begun,
+    All,
+}
+
+/// Picks the next link.
+pub(super) fn pick(lane: &mut Lane, startable: Startable, rules: &Rules, now: Time) -> Pick {
     if let Some(picked) = pick_site_file(lane, rules, now) {
         return picked;
     }
@@ -66,9 +76,10 @@ pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: T
         return picked;
     }
     let mut index = 0;
-    while let Some(link) = lane.queue.get(index).filter(|_| index < LOOK_AHEAD) {
+    let look_ahead = if startable == Startable::SiteFiles { 0 } else { LOOK_AHEAD };
+    while let Some(link) = lane.queue.get(index).filter(|_| index < look_ahead) {
         // A link with tries is not new. Most of these links are retries that the loop above moved to the queue.
-        if !may_start_pages && link.tries == 0 {
+        if startable == Startable::Begun && link.tries == 0 {
             index += 1;
             continue;
         }
@@ -96,7 +107,7 @@ pub(super) fn pick(lane: &mut Lane, may_start_pages: bool, rules: &Rules, now: T
 fn pick_site_file(lane: &mut Lane, rules: &Rules, now: Time) -> Option<Pick> {
     for _ in 0..lane.site_files.len() {
         let (link, purpose) = lane.site_files.pop_front()?;
-        if !matches!(purpose, Purpose::Part(_)) {
+        if !purpose.is_part() {
             return Some(Pick::Take(link, purpose));
         }
         match robots_decision(lane, &link, rules, now) {

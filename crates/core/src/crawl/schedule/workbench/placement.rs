@@ -17,10 +17,12 @@ use crate::crawl::wait::WaitReason;
 /// A lane gets more links from the frontier when fewer than one batch divided by this are left in memory.
 const REFILL_DIVISOR: usize = 4;
 
-/// The weight ([`Ready::weight`]) of a host whose robots.txt was the only request so far.
-const FIRST_PAGE: u64 = u64::MAX;
+/// The weight ([`Ready::weight`]) of a lane with requests of rendered pages.
+pub(super) const PARTS: u64 = u64::MAX;
+/// The weight of a host whose robots.txt was the only request so far.
+const FIRST_PAGE: u64 = u64::MAX - 1;
 /// The weight of a host without any request, or with a single one if robots.txt files are ignored.
-const NEW_HOST: u64 = u64::MAX - 1;
+const NEW_HOST: u64 = u64::MAX - 2;
 
 /// A page with more bytes of links than this delays the next request to its host, if other quick lanes have work.
 const HEAVY_LINKS: usize = 128 << 10;
@@ -89,13 +91,16 @@ impl Workbench {
         self.queues.move_to(id, &mut entry.wait, wait(ready));
     }
 
-    /// Ranks a lane that waits for its turn again after one of its requests ended, because fewer requests in flight mean
-    /// a higher rank. With the old rank, the lane would wait until the other lanes had as many requests in flight as it
+    /// Ranks a lane that waits in an ordered queue again after its links changed or one of its requests ended, because
+    /// better links and fewer requests in flight mean a higher rank. With the old rank, the lane would wait until the other lanes had as many requests in flight as it
     /// had when it was queued. Hosts would then be served one after the other, and idle connections would be closed in
     /// between.
     pub(super) fn update_rank(&mut self, id: LaneId) {
-        if let Some(Wait::Turn(ready)) = self.lanes.get(id).map(|entry| entry.wait) {
-            self.enqueue_ranked(id, ready.seq, Wait::Turn);
+        match self.lanes.get(id).map(|entry| entry.wait) {
+            Some(Wait::Turn(ready)) => self.enqueue_ranked(id, ready.seq, Wait::Turn),
+            Some(Wait::Rate(ready)) => self.enqueue_ranked(id, ready.seq, Wait::Rate),
+            Some(Wait::UnreservedSlot(ready)) => self.enqueue_ranked(id, ready.seq, Wait::UnreservedSlot),
+            Some(Wait::Event | Wait::Until(_) | Wait::Address | Wait::FreeSlots) | None => {}
         }
     }
 
@@ -178,6 +183,7 @@ impl Workbench {
 /// The weight of a lane among those that may start. [`Ready`] describes the order.
 fn weight(lane: &Lane, robots: RobotsPolicy, ranks_links: bool) -> u64 {
     match lane.pace.starts() {
+        _ if lane.has_parts() => PARTS,
         _ if lane.is_without_rules() => 0,
         _ if ranks_links && lane.site_files.is_empty() => {
             let rank = lane.queue.iter().map(Link::rank).min().unwrap_or(i32::MAX);

@@ -16,6 +16,7 @@ use hashbrown::HashSet;
 use super::Workbench;
 use super::carried::CarriedStates;
 use super::lane_table::{Entry, LaneTable};
+use super::steering::MayStart;
 use super::wait::Wait;
 use crate::base::job::LaneId;
 use crate::base::link::Link;
@@ -144,7 +145,8 @@ impl Workbench {
 
     /// Whether one more lane should be taken from the frontier now. Evicts idle lanes if there are too many.
     pub fn takes_lane(&mut self, now: Time) -> bool {
-        if self.holds.is_draining || self.holds.is_paused || !self.pages.may_start() {
+        let is_held = self.holds.is_draining || self.holds.is_paused || self.holds.beside_suspect != MayStart::All;
+        if is_held || !self.pages.may_start() {
             return false;
         }
         self.evict_idle_lanes(now);

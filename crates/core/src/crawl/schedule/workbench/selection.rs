@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::pick::{self, Pick, Update};
+use super::pick::{self, Pick, Startable, Update};
+use super::steering::MayStart;
 use super::{ROBOTS_REDIRECTS, Workbench};
 use crate::base::job::{LaneId, Purpose};
 use crate::base::link::{Link, LinkKind};
@@ -34,9 +35,13 @@ pub(super) enum Selection {
 impl Workbench {
     /// Selects the next action of this lane. The visits of links that end without a request are added to `decided`.
     pub(super) fn select(&mut self, id: LaneId, now: Time) -> Selection {
-        let may_start_pages = self.pages.may_start();
+        let startable = match self.holds.may_start() {
+            MayStart::Nothing | MayStart::Parts => Startable::SiteFiles,
+            MayStart::All if self.pages.may_start() => Startable::All,
+            MayStart::All => Startable::Begun,
+        };
         // The lane may have changed since it was queued.
-        let due = self.lanes.get(id).map_or(Time::NEVER, |entry| entry.lane.due(may_start_pages));
+        let due = self.lanes.get(id).map_or(Time::NEVER, |entry| entry.lane.due(startable == Startable::All));
         if due > now {
             return Selection::Blocked(due);
         }
@@ -48,7 +53,7 @@ impl Workbench {
             return Selection::Blocked(Time::NEVER);
         };
         loop {
-            let (link, purpose) = match pick::pick(lane, may_start_pages, &self.rules, now) {
+            let (link, purpose) = match pick::pick(lane, startable, &self.rules, now) {
                 Pick::Take(link, purpose) => (link, purpose),
                 Pick::AskRobots(origin) => {
                     let is_evicted = matches!(lane.robots_of(&origin), Some(RobotsState::Evicted));

@@ -9,7 +9,18 @@ use crate::base::time::Time;
 use crate::crawl::rules::Pace;
 use crate::crawl::schedule::lane::Lane;
 
-/// Why no request starts. Requests in flight may finish.
+/// Which requests may start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MayStart {
+    Nothing,
+    /// Parts of pages that are being rendered, with the robots.txt files that they need: a page that is in the browser
+    /// ends, as a request in flight does.
+    Parts,
+    #[default]
+    All,
+}
+
+/// Why not all requests may start. Requests in flight may finish.
 #[derive(Default)]
 pub(super) struct Holds {
     /// The crawl ends.
@@ -20,11 +31,19 @@ pub(super) struct Holds {
     pub is_behind: bool,
     /// This process has used up its share of a limit of the fleet.
     pub awaits_share: bool,
+    /// What may start beside a suspect.
+    pub beside_suspect: MayStart,
 }
 
 impl Holds {
-    pub fn any(&self) -> bool {
-        self.is_draining || self.is_paused || self.is_behind || self.awaits_share
+    pub fn may_start(&self) -> MayStart {
+        if self.is_draining {
+            MayStart::Nothing
+        } else if self.is_paused || self.is_behind || self.awaits_share {
+            MayStart::Parts.min(self.beside_suspect)
+        } else {
+            self.beside_suspect
+        }
     }
 }
 
@@ -34,12 +53,12 @@ impl Workbench {
         self.holds.is_draining = true;
     }
 
-    /// Pauses or continues: while paused no request starts, and requests in flight may finish.
+    /// Pauses or continues: while paused no request starts, except those of pages that are being rendered.
     pub fn set_paused(&mut self, paused: bool) {
         self.holds.is_paused = paused;
     }
 
-    /// Sets or ends backpressure: meanwhile no request starts, and requests in flight may finish.
+    /// Sets or ends backpressure: meanwhile no request starts, except those of pages that are being rendered.
     pub fn hold_back(&mut self, held_back: bool) {
         self.holds.is_behind = held_back;
     }
@@ -51,10 +70,15 @@ impl Workbench {
         }
     }
 
-    /// Starts or ends waiting for a larger share of a limit of the fleet: meanwhile no request starts, and requests in
-    /// flight may finish.
+    /// Starts or ends waiting for a larger share of a limit of the fleet: meanwhile no request starts, except those of
+    /// pages that are being rendered.
     pub fn hold_for_share(&mut self, is_held: bool) {
         self.holds.awaits_share = is_held;
+    }
+
+    /// Sets what may start while a suspect waits to be alone, or is alone.
+    pub fn hold_for_suspect(&mut self, may_start: MayStart) {
+        self.holds.beside_suspect = may_start;
     }
 
     pub fn is_paused(&self) -> bool {

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 
 use super::*;
+use crate::base::custom_request::CustomRequest;
+use crate::base::job::{PageCookies, PagePart, PartAccess};
 use crate::base::link::LinkKind;
 use crate::base::url::Url;
 use crate::crawl::rules::{Config, Pace, Rate, RobotsPolicy};
@@ -640,4 +642,50 @@ fn reserved_slots_are_used_if_the_fast_lanes_are_slow_now() {
     assert_eq!((bench.lanes.counts().fast(), bench.lanes.counts().quick()), (1, 1));
     assert_eq!(fetches(&mut bench, at(3_000)).len(), 12, "lane 0 cannot use the slots that are reserved for it");
     assert_eq!(bench.in_flight(), 32);
+}
+
+/// A request of a page that is being rendered.
+fn part(address: &str) -> (Link, Purpose) {
+    let (access, cookies) = (PartAccess::SameOrigin, PageCookies::default());
+    let part = PagePart { tab: 1, request: 1, kind: "script", access, cookies };
+    (link(address), Purpose::Part(Box::new(part)))
+}
+
+#[test]
+fn requests_of_rendered_pages_start_while_others_are_held_back() {
+    let holds: [fn(&mut Workbench, bool); 3] =
+        [|bench, on| bench.set_paused(on), |bench, on| bench.hold_back(on), |bench, on| bench.hold_for_share(on)];
+    for hold in holds {
+        let mut bench = bench(|_| {});
+        stock_all(&mut bench, &[(3, &["93.184.216.1"]), (3, &["93.184.216.2"])]);
+        hold(&mut bench, true);
+        assert_eq!(bench.next(at(0)).map(is_long_wait), Some(true));
+        let (script, purpose) = part("http://h1.example/script");
+        bench.add_site_file(LaneId(1), script, purpose, at(0));
+        let parts: Vec<String> =
+            fetches(&mut bench, at(0)).into_iter().map(|job| job.link.url.target().to_owned()).collect();
+        assert_eq!(parts, ["/script"]);
+        assert_eq!(bench.next(at(0)).map(is_long_wait), Some(true));
+        hold(&mut bench, false);
+        // Each host has two slots, and the script uses one of them.
+        assert_eq!(fetches(&mut bench, at(0)).len(), 3);
+    }
+}
+
+fn is_long_wait(next: Next) -> bool {
+    matches!(next, Next::Wait(Time::NEVER))
+}
+
+#[test]
+fn a_better_link_gives_its_host_a_better_place_in_the_wait_for_the_rate() {
+    let mut bench = bench(|config| config.rate = Some(Rate { per_second: 1.0 }));
+    bench.rank_links();
+    stock_all(&mut bench, &[(2, &["93.184.216.1"]), (2, &["93.184.216.2"]), (2, &["93.184.216.3"])]);
+    assert_eq!(fetches(&mut bench, at(0)).len(), 1);
+    // All hosts wait for the rate now. The last of them gets a link with a priority.
+    let better = CustomRequest { priority: 7, ..CustomRequest::default() };
+    let better = Link { request: Some(Arc::new(better)), ..link("http://h2.example/better") };
+    bench.add_links(LaneId(2), vec![better], 0, at(10));
+    let next = fetch(&mut bench, at(1_000)).expect("the rate allows a page");
+    assert_eq!(next.lane, LaneId(2));
 }

@@ -8,13 +8,14 @@ use crate::base::time::Time;
 /// A lane that may start now. The order is:
 ///
 /// 1. the lane whose evicted robots rules were just loaded again;
-/// 2. hosts whose robots.txt was just fetched, while the connection is open;
-/// 3. new hosts, because their first page shows how much work there is;
-/// 4. the other lanes with robots rules in memory, those with the longest remaining time first, because they determine
+/// 2. lanes with requests of rendered pages, which hold memory of the browser;
+/// 3. hosts whose robots.txt was just fetched, while the connection is open;
+/// 4. new hosts, because their first page shows how much work there is;
+/// 5. the other lanes with robots rules in memory, those with the longest remaining time first, because they determine
 ///    when the crawl ends;
-/// 5. lanes whose robots rules were evicted.
+/// 6. lanes whose robots rules were evicted.
 ///
-/// If links have priorities, the lanes of 2 to 4 are ordered by the rank of their next link.
+/// If links have priorities, the lanes of 3 to 5 are ordered by the rank of their next link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ready {
     /// The largest is served first.
