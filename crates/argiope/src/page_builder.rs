@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use argiope_core::Time;
 use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
+use argiope_core::base::quota::SlowResponseQuota;
 use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
 use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::rules::{Config, Environment, ProgramSettings};
@@ -112,6 +113,7 @@ impl PageBuilder {
             slot: 0,
             http: LaneHttp::Serial,
             unprocessed: 0,
+            slow_responses: SlowResponseQuota::default(),
             addresses: web.resolve(url.host()).map(|(addresses, _)| addresses.into()).unwrap_or_default(),
             extras: None,
         };

@@ -11,7 +11,8 @@ mod conn_kit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::http::conn::{Conn, Head, Limits, Receiver, SlowResponseQuota, Step, Want};
+use argiope_core::base::quota::SlowResponseQuota;
+use argiope_core::http::conn::{Conn, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 use conn_kit::*;
 

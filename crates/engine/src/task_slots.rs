@@ -190,6 +190,7 @@ mod tests {
     use std::task::Wake;
 
     use argiope_core::base::job::{LaneHttp, LaneId, Purpose};
+    use argiope_core::base::quota::SlowResponseQuota;
     use argiope_core::crawl::rules::Config;
     use argiope_core::http::conn::Step;
     use argiope_core::{Link, Url};
@@ -232,6 +233,7 @@ mod tests {
             slot: 0,
             http: LaneHttp::Serial,
             unprocessed: 0,
+            slow_responses: SlowResponseQuota::default(),
             addresses,
             extras: None,
         })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
+use argiope_core::base::quota::SlowResponseQuota;
 use argiope_core::crawl::rules::{Config, ProgramSettings};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Time, Url};
@@ -57,6 +58,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
             slot: 0,
             http: LaneHttp::Serial,
             unprocessed: 0,
+            slow_responses: SlowResponseQuota::default(),
             addresses,
             extras: None,
         });

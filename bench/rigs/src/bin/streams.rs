@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
+use argiope_core::base::quota::SlowResponseQuota;
 use argiope_core::crawl::rules::{Config, HttpVersion, Rules};
 use argiope_core::crawl::session::{Completed, Session};
 use argiope_core::http::conn::Step;
@@ -71,6 +72,7 @@ fn job(number: usize, addresses: &Arc<[IpAddr]>) -> Box<Job> {
         slot: 0,
         http: LaneHttp::Multiplexed,
         unprocessed: 0,
+        slow_responses: SlowResponseQuota::default(),
         addresses: Arc::clone(addresses),
         extras: None,
     })

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use argiope_core::base::digest::BodyDigest;
 use argiope_core::base::job::LaneId;
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
+use argiope_core::base::quota::SlowResponseQuota;
 use argiope_core::crawl::response::WholeResponse;
 use argiope_core::crawl::rules::{Config, Environment, ProgramSettings, Rules, Size};
 use argiope_core::crawl::warc::{WarcHeader, WarcLocation, WarcPayload};
@@ -116,6 +117,7 @@ impl ArchivedPages {
             slot: 0,
             http: LaneHttp::Serial,
             unprocessed: 0,
+            slow_responses: SlowResponseQuota::default(),
             addresses: Arc::from([IpAddr::from([127, 0, 0, 1])]),
             extras: None,
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::link::Link;
+use crate::base::quota::SlowResponseQuota;
 use crate::base::time::{Time, WallClock};
 use crate::base::url::{Origin, Url};
 
@@ -36,6 +37,8 @@ pub struct Job {
     pub unprocessed: u8,
     /// Addresses to connect to, in order of preference. None of them is a refused address.
     pub addresses: Arc<[IpAddr]>,
+    /// How many slow responses must be closed, because others wait for their slots. The jobs of a workbench share this.
+    pub slow_responses: SlowResponseQuota,
     /// Fields that few jobs need, boxed to keep waiting jobs small.
     pub extras: Option<Box<JobExtras>>,
 }
@@ -280,6 +283,6 @@ mod tests {
 
     #[test]
     fn a_job_is_small() {
-        assert!(size_of::<Job>() <= 112, "{} bytes", size_of::<Job>());
+        assert!(size_of::<Job>() <= 120, "{} bytes", size_of::<Job>());
     }
 }

@@ -119,6 +119,7 @@ mod tests {
     use super::*;
     use crate::base::job::{Job, LaneHttp, LaneId, Purpose};
     use crate::base::link::Link;
+    use crate::base::quota::SlowResponseQuota;
     use crate::base::time::Time;
     use crate::crawl::rules::Config;
     use crate::render::RenderEnd;
@@ -134,6 +135,7 @@ mod tests {
             slot: 0,
             http: LaneHttp::Serial,
             unprocessed: 0,
+            slow_responses: SlowResponseQuota::default(),
             addresses: Arc::new([]),
             extras: None,
         };

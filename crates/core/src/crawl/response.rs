@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::base::job::{Job, LaneHttp, LaneId};
 use crate::base::outcome::{ErrorKind, Failure, Truncated};
+use crate::base::quota::SlowResponseQuota;
 use crate::base::time::Time;
 use crate::crawl::fetch::{Fetch, FetchStart, Finished};
 use crate::crawl::rules::Rules;
@@ -56,6 +57,7 @@ impl WholeResponse {
             slot,
             http: LaneHttp::Serial,
             unprocessed: 0,
+            slow_responses: SlowResponseQuota::default(),
             addresses: Arc::new([]),
             extras: None,
         };

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::http::conn::{Conn, ExchangeEnd, Head, Limits, Receiver, SlowResponseQuota, Step, Want};
+use argiope_core::base::quota::SlowResponseQuota;
+use argiope_core::http::conn::{Conn, ExchangeEnd, Head, Limits, Receiver, Step, Want};
 use argiope_core::{ErrorKind, Failure, Time, Truncated};
 
 pub const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";

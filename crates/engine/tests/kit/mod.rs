@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
+use argiope_core::base::quota::SlowResponseQuota;
 use argiope_core::crawl::fetcher::{Fetcher as _, FetcherContext, PartSender};
 use argiope_core::crawl::rules::{Config, Rules, Span};
 use argiope_core::crawl::visit::Visit;
@@ -115,6 +116,7 @@ pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
         slot: 0,
         http: LaneHttp::Serial,
         unprocessed: 0,
+        slow_responses: SlowResponseQuota::default(),
         addresses: addresses.into(),
         extras: None,
     }

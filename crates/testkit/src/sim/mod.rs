@@ -295,7 +295,7 @@ impl<W: SimWeb> Sim<W> {
                 let age = self.now - fetch.start;
                 let is_complete = age >= fetch.reply.after;
                 // The workbench sets the quota: the number of slow responses to close.
-                let quota = &self.rules.slow_response_quota;
+                let quota = &fetch.job.slow_responses;
                 let is_silent = fetch.reply.arrival == Arrival::Silent;
                 let is_closed = !is_complete && if is_silent { quota.take_silent(age) } else { quota.take(age) };
                 if !is_complete && !is_closed {

@@ -11,6 +11,7 @@ use crate::base::custom_request::Method;
 use crate::base::job::{CookieHeader, Job, LaneHttp, PartAccess, Purpose};
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Failure, Outcome};
+use crate::base::quota::SlowResponseQuota;
 use crate::base::time::Time;
 use crate::base::user_code::call_closure;
 use crate::crawl::hooks::ResponseStart;
@@ -18,7 +19,7 @@ use crate::crawl::marks::Mark;
 use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
 use crate::http::conn::request::RequestHead;
-use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, SlowResponseQuota, Step, TlsInfo, UNCHARGED_HEAD, Want};
+use crate::http::conn::{Conn, ExchangeEnd, Head, Receiver, Step, TlsInfo, UNCHARGED_HEAD, Want};
 use crate::http::h2;
 use crate::page::examine::{self, Examiner};
 use crate::page::follow;
@@ -548,7 +549,7 @@ impl Receiver for Exchange {
     }
 
     fn slow_response_quota(&self) -> Option<&SlowResponseQuota> {
-        Some(&self.rules.slow_response_quota)
+        Some(&self.job.slow_responses)
     }
 
     fn decompressed_bytes(&self) -> Option<u64> {

@@ -17,7 +17,7 @@ use crate::base::value::{
 };
 use crate::crawl::marks::Marks;
 use crate::crawl::settings::{Setting, SettingClass, Settings as _};
-use crate::http::conn::{Limits, SlowResponseQuota};
+use crate::http::conn::Limits;
 use crate::http::proxy::Proxies;
 use crate::page::follow::LinkFilter;
 use crate::page::prefer::PreferringFilter;
@@ -162,7 +162,6 @@ impl Config {
             drain_time: self.drain_time.0,
             report_skips: program.report_skips,
             limits: self.compile_limits(),
-            slow_response_quota: SlowResponseQuota::default(),
             tls: environment.tls,
             budget,
             lease: program.lease,

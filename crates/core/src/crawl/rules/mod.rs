@@ -28,7 +28,7 @@ use crate::base::url::{Origin, StripParams, Url};
 use crate::crawl::hooks::{RequestHook, ResponseHook};
 use crate::crawl::lease::Lease;
 use crate::crawl::marks::{MarkStore, Marks};
-use crate::http::conn::{Limits, SlowResponseQuota, TlsSource};
+use crate::http::conn::{Limits, TlsSource};
 use crate::http::cookies::CookieJar;
 use crate::http::proxy::Proxies;
 use crate::page::examine::ExamineLimits;
@@ -176,8 +176,6 @@ pub struct RuleValues {
 
     /// Limits of a connection on sizes and times.
     pub limits: Arc<Limits>,
-    /// How many slow responses must be closed now. Not a setting: the keeper changes it during the crawl.
-    pub slow_response_quota: SlowResponseQuota,
     /// The certificates that TLS trusts.
     pub tls: TlsSource,
     /// The memory budget.

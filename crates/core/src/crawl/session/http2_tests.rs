@@ -8,6 +8,7 @@ use super::*;
 use crate::base::job::Purpose;
 use crate::base::link::Link;
 use crate::base::outcome::{Outcome, Truncated};
+use crate::base::quota::SlowResponseQuota;
 use crate::base::url::Url;
 use crate::crawl::rules::{Config, RuleValues};
 use crate::http::conn::{Limits, TlsSource, Trust};
@@ -22,7 +23,17 @@ fn job(slot: u16) -> Box<Job> {
     let link = Link::root(Url::parse(&format!("http://h/{slot}")).expect("a valid URL"), 1);
     let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
     let (purpose, http) = (Purpose::Page, LaneHttp::Multiplexed);
-    Box::new(Job { link, purpose, lane, slot, http, unprocessed: 0, addresses, extras: None })
+    Box::new(Job {
+        link,
+        purpose,
+        lane,
+        slot,
+        http,
+        unprocessed: 0,
+        addresses,
+        slow_responses: SlowResponseQuota::default(),
+        extras: None,
+    })
 }
 
 fn write_all(session: &mut Session) -> Vec<u8> {

@@ -428,6 +428,7 @@ mod tests {
     use super::*;
     use crate::base::job::Purpose;
     use crate::base::link::Link;
+    use crate::base::quota::SlowResponseQuota;
     use crate::base::url::Url;
     use crate::crawl::rules::Config;
 
@@ -448,6 +449,7 @@ mod tests {
             slot: 2,
             http: LaneHttp::Serial,
             unprocessed: 0,
+            slow_responses: SlowResponseQuota::default(),
             addresses,
             extras: None,
         })

@@ -15,10 +15,10 @@
 
 use std::time::Duration;
 
+use crate::base::quota::{SILENT_AFTER, SlowResponseQuota};
 use crate::base::time::Time;
 
 use super::limits::Limits;
-use super::quota::{SILENT_AFTER, SlowResponseQuota};
 
 /// Bytes per second below which a response may be ended to free its slot for other requests.
 pub(super) const SLOT_RATE: u32 = 1_024;

@@ -49,7 +49,6 @@ mod deadline;
 mod framing;
 mod head;
 mod limits;
-mod quota;
 pub mod request;
 mod response;
 mod tls;
@@ -61,6 +60,7 @@ use std::sync::Arc;
 
 use crate::base::budget::BudgetCharge;
 use crate::base::outcome::{ErrorKind, Failure, Truncated};
+use crate::base::quota::SlowResponseQuota;
 use crate::base::time::Time;
 
 pub use coding::CodingDefects;
@@ -70,8 +70,6 @@ pub(crate) use head::HeadFields;
 pub use head::{Head, Headers, Version};
 pub use limits::Limits;
 pub(crate) use limits::UNCHARGED_HEAD;
-pub(crate) use quota::SILENT_AFTER;
-pub use quota::SlowResponseQuota;
 use response::DECODE_SLICE;
 #[cfg(test)]
 pub(crate) use response::MAX_DRAIN;

@@ -7,6 +7,7 @@ use std::num::NonZeroU64;
 
 use super::UNCHARGED_HEAD;
 use crate::base::outcome::{ErrorKind, Failure, Truncated};
+use crate::base::quota::SlowResponseQuota;
 use crate::base::time::Time;
 
 use super::coding::{DecodeQuota, DecodeStop, Decoder, Emit, FIRST_DECODE_INPUT};
@@ -14,7 +15,7 @@ use super::deadline::{self, SLOT_RATE};
 use super::framing::{BodyFraming, BodyPlan};
 use super::head::{self, Head, ParsedHead};
 use super::limits::Limits;
-use super::{BodyUse, Conn, PartialHead, Phase, Receiver, SlowResponseQuota, Want};
+use super::{BodyUse, Conn, PartialHead, Phase, Receiver, Want};
 
 /// An unwanted body of up to this size is read so that the connection can be reused.
 pub(crate) const MAX_DRAIN: u64 = 64 << 10;

@@ -150,8 +150,9 @@ impl Workbench {
         }
         let http = lane.http_for(&link.url, &self.rules);
         self.place(id, now);
+        let slow_responses = self.slots.slow_responses().clone();
         let has_extras = dns.is_some() || send_reporter.is_some();
         let extras = has_extras.then(|| Box::new(JobExtras { dns, send_reporter, ..JobExtras::default() }));
-        Some(Job { link, purpose, lane: id, slot, http, unprocessed: 0, addresses, extras })
+        Some(Job { link, purpose, lane: id, slot, http, unprocessed: 0, addresses, slow_responses, extras })
     }
 }

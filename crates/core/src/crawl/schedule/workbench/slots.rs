@@ -16,9 +16,9 @@ use super::lane_counts::LaneCounts;
 use super::lane_queues::LaneQueues;
 use super::lane_table::{Entry, LaneTable};
 use super::wait::Wait;
+use crate::base::quota::{SILENT_AFTER, SlowResponseQuota};
 use crate::base::time::Time;
 use crate::crawl::rules::{RobotsPolicy, Rules};
-use crate::http::conn::{SILENT_AFTER, SlowResponseQuota};
 
 /// At most one slot in this many is reserved for fast and quick lanes, unless long-held slots make quick lanes wait.
 const SLOTS_PER_RESERVED: usize = 8;
@@ -80,9 +80,14 @@ impl SlotPolicy {
             reserve_lifted_until: Time::ZERO,
             next_reserve_check: Time::ZERO,
             next_count: Time::ZERO,
-            quota: rules.slow_response_quota.clone(),
+            quota: SlowResponseQuota::default(),
             starts_of_new: u8::from(rules.robots == RobotsPolicy::Obey),
         }
+    }
+
+    /// The quota, for the jobs whose slots it concerns.
+    pub fn slow_responses(&self) -> &SlowResponseQuota {
+        &self.quota
     }
 
     pub fn concurrency(&self) -> usize {

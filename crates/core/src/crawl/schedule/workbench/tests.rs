@@ -518,7 +518,7 @@ fn slow_responses_are_asked_to_give_way_to_a_quick_host() {
     });
     let ips: &[&str] = &["93.184.216.1"];
     stock_all(&mut bench, &[(1, ips), (1, ips), (1, ips), (1, ips), (9, ips)]);
-    let quota = bench.rules.slow_response_quota.clone();
+    let quota = bench.slots.slow_responses().clone();
     let jobs = fetches(&mut bench, at(0));
     assert_eq!(jobs.len(), 4);
     let (quick, slow): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.lane == LaneId(4));
@@ -551,7 +551,7 @@ fn slow_responses_are_asked_to_give_way_to_a_new_host() {
     let mut bench = bench(|config| config.concurrency = 4);
     let ips: &[&str] = &["93.184.216.1"];
     stock_all(&mut bench, &[(1, ips), (1, ips), (1, ips), (1, ips), (1, ips), (1, ips)]);
-    let quota = bench.rules.slow_response_quota.clone();
+    let quota = bench.slots.slow_responses().clone();
     let jobs = fetches(&mut bench, at(0));
     assert!(jobs.len() == 4 && jobs.iter().all(|job| job.lane.0 < 4), "the first four go first");
     assert!(matches!(bench.next(at(4_900)), Some(Next::Wait(again)) if again == at(5_000)));

@@ -7,9 +7,9 @@ use std::time::Duration;
 /// After this time without a first byte, a response counts as silent.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// How many slow responses must be closed because other requests wait for their slots. The keeper sets the number. A
-/// connection that finds its response slow (`deadline::must_free_slot`) decrements it and closes the response. It gets
-/// the quota from its [`Receiver`](super::Receiver).
+/// How many slow responses must be closed because other requests wait for their slots. The workbench sets the number,
+/// and every job has access to it. A connection that finds its response slow (`http::conn::deadline`) decrements it and
+/// closes the response.
 #[derive(Clone, Debug, Default)]
 pub struct SlowResponseQuota(Arc<QuotaState>);
 
