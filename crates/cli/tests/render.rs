@@ -123,6 +123,38 @@ fn hostile_scripts_cost_their_own_page_only() {
     }
 }
 
+#[test]
+#[ignore = "needs headless-shell"]
+fn clicks_find_links_and_requests_and_change_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (web, root) = start();
+    let page = format!("{root}clicks");
+    let links = |name: &str, how: &str| {
+        let (pages, output) =
+            crawl(folder.path(), &[&page, "-d", name, "--depth", "0", "--render", "always", "--interact", how]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let list = pages["/clicks"]["link_list"].as_array().expect("links").clone();
+        let path = |link: &Value| link["url"].as_str().and_then(|url| url.splitn(4, '/').nth(3)).map(str::to_owned);
+        (list.iter().filter_map(path).collect::<BTreeSet<String>>(), pages["/clicks"].clone())
+    };
+    let (scrolled, _) = links("scroll.crawl", "scroll");
+    assert!(!scrolled.contains("in-tab") && !scrolled.contains("in-route"), "{scrolled:?}");
+    let (clicked, record) = links("click.crawl", "click");
+    for path in ["from-shadow", "in-tab", "in-route"] {
+        assert!(clicked.contains(path), "{path} is missing in {clicked:?}");
+    }
+    assert_eq!(record["title"], "Clicks", "the document is the one before the clicks: {record}");
+    let seen: BTreeSet<String> = web.log().iter().map(|request| request.path.clone()).collect();
+    assert!(seen.contains("/asked-by-click"), "{seen:?}");
+    assert!(!seen.contains("/changed-by-click") && !seen.contains("/form"), "{seen:?}");
+    let explained = argiope(folder.path(), &["explain", "click.crawl", &page]);
+    let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(text.contains("rendered    --render always; "), "{text}");
+    let report = argiope(folder.path(), &["report", "click.crawl"]);
+    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(text.contains("Rendered pages: 1 page, "), "{text}");
+}
+
 /// A page whose script asks `other` in all ways, and the path `/own` of its own site.
 fn asking_page(other: &str) -> String {
     format!(

@@ -47,6 +47,21 @@ const [, kind, id] = location.pathname.split('/');
 kind === 'spider' ? spider(id) : list();
 "#;
 
+/// A page whose links and requests begin with clicks. The last button must not be clicked before what it removes.
+const CLICKS: &str = r##"<!doctype html><title>Clicks</title>
+<a href="/from-shadow">a link, which is not clicked</a>
+<button id=show>more</button> <div id=tab>tab</div> <a href="#/route">route</a> <button id=post>delete</button>
+<form action="/form"><button>send</button></form> <button id=remove>remove</button><p id=place></p>
+<script>
+const get = (id) => document.getElementById(id), place = get('place');
+get('show').onclick = () => { place.innerHTML = '<button id=second>second</button>';
+  get('second').addEventListener('click', () => fetch('/asked-by-click')); };
+get('tab').addEventListener('click', () => { place.innerHTML = '<a href="/in-tab">in the tab</a>'; });
+get('post').onclick = () => fetch('/changed-by-click', { method: 'POST' });
+get('remove').onclick = () => document.body.remove();
+addEventListener('hashchange', () => setTimeout(() => { place.innerHTML = location.hash === '#/route' ? '<a href="/in-route">x</a>' : ''; }, 50));
+</script>"##;
+
 /// Pages whose scripts are hostile: path and body.
 const HOSTILE: [(&str, &str); 10] = [
     ("/hostile/loop", "<script>while (true);</script>"),
@@ -98,6 +113,7 @@ pub fn app(address: &str) -> io::Result<Site> {
     let mut site = Site::http(address)?
         .robots("User-agent: *\nDisallow: /private/\n")
         .page("/", Response::html(SHELL))
+        .page("/clicks", Response::html(CLICKS))
         .page("/from-shadow", Response::html("<title>Names</title><p>Names of spiders.</p>"))
         .page("/app.js", Response::text(APP).content_type("text/javascript"))
         .page("/app.css", Response::text("body { margin: 2em }").content_type("text/css"))

@@ -10,6 +10,8 @@ use crate::records::StoredRecord;
 use crate::results::Results;
 use argiope_check::advice_words;
 use argiope_core::LinkKind;
+use argiope_core::crawl::render_facts::RenderFacts;
+use argiope_core::render::RenderReason;
 use argiope_store::disk::Referrers;
 use clap::Args;
 
@@ -86,6 +88,11 @@ pub fn render(explanation: &Explanation) -> String {
         line("redirects", path);
     }
     line("scope", scope(explanation));
+    if let UrlState::Settled(record, _) = &explanation.url_state
+        && let Some(facts) = &record.render
+    {
+        line("rendered", rendered(facts));
+    }
     for cut in &explanation.cuts {
         let place = format!("{}, rule {}: {}", visible(&cut.at), cut.rule.as_str(), cut.rule.description());
         line(
@@ -113,6 +120,18 @@ pub fn render(explanation: &Explanation) -> String {
         );
     }
     text
+}
+
+/// Why a page was rendered, and what that has gained.
+fn rendered(facts: &RenderFacts) -> String {
+    let why = match facts.reason {
+        RenderReason::Always => "--render always",
+        RenderReason::Sample => "a sample of the pages with such addresses",
+        RenderReason::Template => "samples of the pages with such addresses gained links or text",
+        RenderReason::Empty => "it is empty without its scripts",
+    };
+    let gain = format!("{} and {}", wording::plural(facts.links.into(), "link"), wording::plural(facts.words, "word"));
+    format!("{why}; {gain} more; ended: {} after {} ms", facts.end.as_str(), facts.virtual_ms)
 }
 
 fn state(state: &UrlState) -> String {

@@ -145,6 +145,7 @@ fn json_document(results: &Results) -> Result<Value, ReadError> {
         "sitemaps_with_faults": sitemaps_value(&report),
         "soft_404s": report.soft_404s,
         "needs_scripts": report.needs_scripts,
+        "rendered": report.rendered.to_json(),
         "duplicates": duplicates_value(&report),
         "changes": report.changes.as_ref().map(changes_value),
         "links": links_value(&LinkFacts::of(results)?),
@@ -219,6 +220,7 @@ pub fn render(report: &CrawlReport, all: bool) -> String {
     let mut text = headline(report);
     append_outcomes(&mut text, report);
     append_changes(&mut text, report);
+    text += &report.rendered.to_text(all);
     append_roots(&mut text, report);
     append_sitemaps(&mut text, report, long_list);
     append_cuts(&mut text, report, long_list);

@@ -24,6 +24,7 @@ fn page(url: &str) -> PageSummary<'_> {
         bytes_body: 31_234,
         truncated: None,
         needs_scripts: false,
+        render: None,
         is_soft_404: false,
         digest: None,
         links: 40,

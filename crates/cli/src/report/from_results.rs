@@ -216,6 +216,7 @@ fn page_summary<'a>(record: &'a StoredRecord, rules: Option<&Rules>) -> PageSumm
         bytes_body: record.bytes_body.unwrap_or(0),
         truncated: record.truncated,
         needs_scripts: record.needs_scripts,
+        render: record.render.as_deref(),
         is_soft_404: record.status == Some(200)
             && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words),
         digest: record.digest.as_ref().map(BodyDigest::short),

@@ -13,6 +13,7 @@ mod from_results;
 mod link_facts;
 mod missing_roots;
 mod redirect_loops;
+mod rendered;
 mod run_facts;
 mod top;
 mod url_list;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argiope_core::base::digest::BodyDigest;
+use argiope_core::crawl::render_facts::RenderFacts;
 use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::crawl::visit::Visit;
@@ -43,6 +45,7 @@ pub use faulty_sitemap::FaultySitemap;
 pub use link_facts::LinkFacts;
 pub use missing_roots::MissingRoots;
 pub use redirect_loops::{LoopMember, RedirectLoops};
+pub use rendered::Rendered;
 pub use run_facts::RunFacts;
 pub use top::Top;
 
@@ -93,6 +96,8 @@ pub struct PageSummary<'a> {
     pub truncated: Option<Truncated>,
     /// Whether the page looks empty without scripts.
     pub needs_scripts: bool,
+    /// How the page was rendered, if it was.
+    pub render: Option<&'a RenderFacts>,
     /// Whether it is an error page with status 200.
     pub is_soft_404: bool,
     /// The first eight bytes of the body's digest.
@@ -132,6 +137,7 @@ impl<'a> PageSummary<'a> {
                     says_not_found(visit.findings.title.as_deref(), facts.h1.as_deref(), Some(facts.words))
                 }),
             needs_scripts: visit.findings.facts.as_ref().is_some_and(|facts| facts.needs_scripts),
+            render: visit.findings.render.as_deref(),
             digest: visit.findings.digest.as_ref().map(BodyDigest::short),
             links: visit.findings.links,
             new_links: visit.findings.new_links,
@@ -276,6 +282,8 @@ pub struct CrawlReport {
     pub truncated: u64,
     /// Pages that look empty without scripts.
     pub needs_scripts: u64,
+    /// What rendering has gained.
+    pub rendered: Rendered,
     /// Error pages with status 200.
     pub soft_404s: u64,
     /// Attempts after the first one of each URL.
@@ -329,6 +337,7 @@ impl Default for CrawlReport {
             failures: BTreeMap::new(),
             truncated: 0,
             needs_scripts: 0,
+            rendered: Rendered::default(),
             soft_404s: 0,
             retries: 0,
             bytes_wire: 0,
@@ -380,6 +389,9 @@ impl CrawlReport {
         self.soft_404s += u64::from(page.is_soft_404);
         self.needs_scripts +=
             u64::from(page.needs_scripts && matches!(page.outcome, Outcome::Ok | Outcome::NotModified));
+        if let (Some(facts), Ok(url)) = (page.render, Url::parse(page.url)) {
+            self.rendered.add(url.as_ref(), facts);
+        }
         if let Some(status) = page.status {
             *self.statuses.entry(status).or_default() += 1;
             *self.outcome_statuses.entry((page.outcome, status)).or_default() += 1;

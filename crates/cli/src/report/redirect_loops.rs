@@ -94,6 +94,7 @@ impl LoopMember {
             bytes_body: *bytes_body,
             truncated: None,
             needs_scripts: false,
+            render: None,
             is_soft_404: false,
             digest: None,
             links: 0,

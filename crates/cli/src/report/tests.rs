@@ -20,6 +20,7 @@ fn page(url: &str) -> PageSummary<'_> {
         bytes_body: 20,
         truncated: None,
         needs_scripts: false,
+        render: None,
         is_soft_404: false,
         digest: None,
         links: 0,

@@ -209,6 +209,7 @@ mod tests {
             bytes_body: 900,
             truncated: None,
             needs_scripts: false,
+            render: None,
             is_soft_404: false,
             digest: None,
             links: 0,

@@ -671,6 +671,8 @@ words! {
         /// The page is scrolled until nothing new appears, at most five screens.
         #[default]
         Scroll = "scroll",
+        /// It is scrolled, and then elements that act on a click are clicked, at most fifty.
+        Click = "click",
     }
 
     /// The engine: how the crawler waits for sockets.

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::page_life::{PageInput, PageLife, RenderedPage};
+use super::page_life::PageLife;
 use super::pipe::{Message, MessageSplitter};
 use super::protocol::{
     self, Attached, Cookies, CreatedContext, CreatedTarget, Envelope, Evaluated, ExceptionThrown, FrameAttached,
     Navigated, Outbox, Probe, Reply, RequestPaused, TabId, TargetCrashed, VirtualTime,
 };
+use super::rendered_page::{PageInput, RenderedPage};
 use super::request::{BrowserAnswer, BrowserRequest};
 use super::{RenderEnd, RenderLimits, snapshot};
 use crate::base::time::Time;
@@ -269,7 +270,8 @@ impl DevTools {
             Reply::Frame(request) => page.decide(request, out),
             Reply::Snapshot => {
                 let limit = self.limits.document;
-                page.document_read(protocol::result(message).and_then(|read| snapshot::to_html(read, limit)), now);
+                let document = protocol::result(message).and_then(|read| snapshot::to_html(read, limit));
+                page.document_read(document, now, out);
             }
         }
     }
@@ -291,7 +293,7 @@ impl DevTools {
             Reply::Probe => page.probed(None, now, &mut self.out),
             Reply::Cookies(request) => page.pass_on(request, Vec::new()),
             Reply::Frame(request) => page.decide(request, &mut self.out),
-            Reply::Snapshot => page.document_read(None, now),
+            Reply::Snapshot => page.document_read(None, now, &mut self.out),
         }
     }
 

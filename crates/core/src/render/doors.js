@@ -3,6 +3,7 @@
 (() => {
   'use strict';
   const SEED = 0;
+  const CLICKS = false;
   const MAX_LINKS = 1000;
   const MAX_ROUTES = 200;
   const g = globalThis;
@@ -21,8 +22,12 @@
     const native = owner && owner[key];
     if (typeof native === 'function') set(owner, key, new Proxy(native, { apply: handler }));
   };
+  const noted = new Set();
   const note = (target) => {
-    try { if (links.length < MAX_LINKS) links.push(String(new URL(target, document.baseURI))); } catch {}
+    try {
+      const url = String(new URL(target, document.baseURI));
+      if (links.length < MAX_LINKS && !noted.has(url)) { noted.add(url); links.push(url); }
+    } catch {}
   };
 
   // Timers: which are pending, and when they are due.
@@ -141,6 +146,71 @@
     });
   }
 
+  // Clicks: on elements that act on them, the newest first, because another click may remove them again. Links are not
+  // clicked, because their targets are known, and neither is what sends a form.
+  const MAX_CLICKS = 50;
+  const MAX_HANDLERS = 5000;
+  const CLICKABLE = 'button,summary,[onclick],[role=button],[role=tab],[role=link],[role=menuitem],input[type=button],' +
+    'a:not([href]),a[href^="#"],a[href^="javascript:"]';
+  const handlers = new Map();
+  const roots = [document];
+  const known = new WeakSet();
+  const clicked = new WeakMap();
+  let clicks = 0, home = null;
+  if (CLICKS) {
+    wrap(EventTarget.prototype, 'addEventListener', (native, self, args) => {
+      if (args[0] === 'click' && self instanceof Element && handlers.size < MAX_HANDLERS) {
+        handlers.set(self, (handlers.get(self) || 0) + 1);
+      }
+      return apply(native, self, args);
+    });
+    wrap(Element.prototype, 'attachShadow', (native, self, args) => {
+      const root = apply(native, self, args);
+      roots.push(root);
+      return root;
+    });
+  }
+  const pushState = History.prototype.pushState.bind(history);
+  // What an element does on a click: if that changes, it is clicked once more.
+  const actionOf = (element) => [element.onclick, handlers.get(element) || 0];
+  const isOpen = (element) => {
+    if (!element.isConnected || element === document.body || element === document.documentElement) return false;
+    if (element.form && (element.type === 'submit' || element.type === 'reset')) return false;
+    const link = element.closest('a[href]');
+    if (link && !/^(#|javascript:)/i.test(link.getAttribute('href'))) return false;
+    const before = clicked.get(element);
+    if (!before) return true;
+    const [onclick, count] = actionOf(element);
+    return before.times < 2 && (onclick !== before.action[0] || count !== before.action[1]);
+  };
+  const noteLinks = () => roots.forEach((root) => root.querySelectorAll('a[href],area[href]').forEach((link) => note(link.href)));
+  const click = () => {
+    if (home === null) home = location.href;
+    else if (location.href !== home) {
+      // The click has changed the route. The next one begins at the page again.
+      note(location.href);
+      pushState(history.state, '', home);
+      g.dispatchEvent(new PopStateEvent('popstate', { state: history.state }));
+      g.dispatchEvent(new HashChangeEvent('hashchange', { newURL: home }));
+    }
+    // In document order, one root after the other.
+    const follows = (one, other) => (one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
+    const open = roots.flatMap((root) => {
+      const all = new Set(root.querySelectorAll(CLICKABLE));
+      for (const element of handlers.keys()) if (element.getRootNode() === root) all.add(element);
+      return [...all].filter(isOpen).sort(follows);
+    });
+    const element = open.find((element) => clicks > 0 && !known.has(element)) || open[0];
+    open.forEach((element) => known.add(element));
+    if (!element || clicks >= MAX_CLICKS) return JSON.stringify({ ...JSON.parse(probe(0)), clicked: false });
+    clicks++;
+    clicked.set(element, { times: (clicked.get(element)?.times || 0) + 1, action: actionOf(element) });
+    try {
+      element.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, composed: true, view: g, detail: 1 }));
+    } catch {}
+    return JSON.stringify({ ...JSON.parse(probe(0)), clicked: true });
+  };
+
   // What the page still waits for, for the crawler.
   const isFramed = () => { try { return g.length > 0; } catch { return true; } };
   const probe = (end) => {
@@ -149,6 +219,7 @@
     let pending = 0;
     timers.forEach((due) => { if (due <= end) pending++; });
     if (observed > 0) observed--;
+    if (clicks > 0) noteLinks();
     return JSON.stringify({
       now: time, pending, frame: waiting.size > 0 || observed > 0, framed: isFramed(), closed,
       loaded: document.readyState === 'complete',
@@ -162,5 +233,5 @@
     observed = 3;
     return probe(0);
   };
-  Object.defineProperty(g, Symbol.for('argiope'), { value: Object.freeze({ probe, scroll }) });
+  Object.defineProperty(g, Symbol.for('argiope'), { value: Object.freeze({ probe, scroll, click }) });
 })();

@@ -13,6 +13,7 @@ mod evidence;
 mod page_life;
 mod pipe;
 mod protocol;
+mod rendered_page;
 mod request;
 mod snapshot;
 #[cfg(test)]
@@ -23,8 +24,8 @@ use std::time::Duration;
 pub use crate::base::value::Interact;
 pub use devtools::{DevTools, RenderEvent};
 pub use evidence::{Evidence, RenderReason, TemplateId};
-pub use page_life::{PageInput, RenderedPage};
 pub use protocol::TabId;
+pub use rendered_page::{PageInput, RenderedPage};
 pub use request::{BrowserAnswer, BrowserRequest, RequestKind};
 
 /// The limits of one rendered page, and what is done with it.

@@ -8,6 +8,9 @@
 //! 3. When all of them have an answer, the answers are delivered in the order of the requests, and time runs again.
 //!
 //! After a slice, the page is asked what it still waits for. If it waits for a frame, it gets one.
+//!
+//! When nothing more happens, the page is scrolled, and then its document is read. If elements are to be clicked, that is
+//! done after it: a click may remove what was there. What clicks lead to are links and requests.
 
 use std::time::Duration;
 
@@ -16,6 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::protocol::{Outbox, Probe, Reply, RequestPaused, TabId};
+use super::rendered_page::{PageInput, Phase, RenderedPage};
 use super::request::{BrowserAnswer, BrowserRequest, Frames, RequestKind, is_for_page, may_be_sent, request_headers};
 use super::snapshot::Html;
 use super::{Interact, RenderEnd, RenderLimits};
@@ -23,41 +27,6 @@ use crate::base::custom_request::Method;
 use crate::base::job::PartAccess;
 use crate::base::time::Time;
 use crate::base::url::Url;
-
-/// The page to render: the response that the crawl has.
-#[derive(Clone, Debug)]
-pub struct PageInput {
-    /// The address of the page.
-    pub url: Url,
-    /// Header fields of the response.
-    pub headers: Vec<(Box<str>, Box<str>)>,
-    /// The body, decoded from its content codings.
-    pub body: Vec<u8>,
-    /// The time of day at which the page begins, in seconds since the Unix epoch.
-    pub wall_seconds: i64,
-    /// What scripts read as chance is computed from this.
-    pub seed: u32,
-}
-
-/// The result of a rendering.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RenderedPage {
-    pub end: RenderEnd,
-    /// The document as HTML; `None` if there is none.
-    pub document: Option<String>,
-    /// Wall-clock time without the waits for responses.
-    pub busy: Duration,
-    /// Virtual time that has passed.
-    pub virtual_time: Duration,
-    /// Requests that were passed on.
-    pub requests: u32,
-    /// Requests that were refused, and doors that were tried.
-    pub refused: u32,
-    /// Errors of scripts: the first ones.
-    pub errors: Vec<String>,
-    /// Routes that scripts pushed, and addresses that they wanted to open or to go to.
-    pub links: Vec<String>,
-}
 
 /// How many messages of script errors are kept, and how long each may be.
 const MAX_ERRORS: usize = 5;
@@ -76,6 +45,8 @@ const FRAMED_IDLE_PROBES: u32 = 4;
 /// How many screens are scrolled, and how many slices each one gets at most.
 const MAX_SCREENS: u32 = 5;
 const SLICES_PER_SCREEN: u32 = 3;
+/// How many slices the page gets after a click at most.
+const SLICES_PER_CLICK: u32 = 3;
 /// How long a page may take for its document at least, and a page that was stopped at most.
 const SNAPSHOT_TIME: Duration = Duration::from_secs(3);
 /// The wait for responses may take this many times the busy time.
@@ -85,35 +56,6 @@ const NO_IMAGE: &[u8] =
     b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x01D\0;";
 /// Limit on the bodies of the requests of a page together, in bytes.
 const MAX_REQUEST_BYTES: usize = 4 << 20;
-
-/// What a page does now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The tab is created.
-    Opening,
-    /// The tab is prepared. The page must not begin before that: its scripts would find the doors open.
-    Preparing,
-    /// The first document is loaded.
-    Loading,
-    /// Virtual time runs.
-    Running,
-    /// Virtual time is being stopped.
-    Stopping,
-    /// Requests wait for their answers.
-    Waiting,
-    /// Answers are being delivered.
-    Delivering,
-    /// The delivered answers reach the page.
-    Delivered,
-    /// The page is asked what it waits for.
-    Probing,
-    /// The page gets a frame.
-    Framing,
-    /// The document is read.
-    Reading,
-    /// The rendering is over.
-    Over,
-}
 
 /// A request that has no answer yet, or one that is not delivered.
 #[derive(Debug)]
@@ -152,6 +94,8 @@ pub(super) struct PageLife {
     idle_probes: u32,
     screens: u32,
     slices_of_screen: u32,
+    /// Whether elements are being clicked. The document was read before.
+    is_clicking: bool,
     /// Elements when the last screen was scrolled.
     nodes_before: u64,
     end: Option<RenderEnd>,
@@ -192,6 +136,7 @@ impl PageLife {
             idle_probes: 0,
             screens: 0,
             slices_of_screen: 0,
+            is_clicking: false,
             nodes_before: 0,
             end: None,
             opened: now,
@@ -259,6 +204,9 @@ impl PageLife {
 
     /// Stops the page wherever it is, and reads its document.
     fn stop(&mut self, end: RenderEnd, now: Time, out: &mut Outbox) {
+        if self.is_clicking {
+            return self.finish(now);
+        }
         self.end.get_or_insert(end);
         out.forget(self.tab);
         self.command(out, "Runtime.terminateExecution", json!({}), None);
@@ -292,7 +240,8 @@ impl PageLife {
         let auto_attach = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true });
         self.step(out, "Target.setAutoAttach", auto_attach);
         let seed = format!("const SEED = {};", self.input.seed);
-        let source = doors.replacen("const SEED = 0;", &seed, 1);
+        let clicks = format!("const CLICKS = {};", self.limits.interact == Interact::Click);
+        let source = doors.replacen("const SEED = 0;", &seed, 1).replacen("const CLICKS = false;", &clicks, 1);
         self.step(out, "Page.addScriptToEvaluateOnNewDocument", json!({ "source": source }));
         self.step(out, "Fetch.enable", json!({ "patterns": [{ "urlPattern": "*" }] }));
         self.steps += 1;
@@ -377,7 +326,7 @@ impl PageLife {
             request.post_data_entries.iter().filter_map(|part| STANDARD.decode(&part.bytes).ok()).flatten().collect();
         let is_body_lost = request.has_post_data && body.is_empty();
         let is_too_much = self.requests >= self.limits.requests || self.body_bytes + body.len() > MAX_REQUEST_BYTES;
-        if is_too_much || is_body_lost || (!is_read && self.screens > 0) {
+        if is_too_much || is_body_lost || (!is_read && (self.screens > 0 || self.is_clicking)) {
             return self.refuse(out, &fetch_id, now);
         }
         self.requests += 1;
@@ -593,6 +542,9 @@ impl PageLife {
         if self.phase != Phase::Probing {
             return;
         }
+        if self.is_clicking {
+            return self.clicked(probe, now, out);
+        }
         let Some(probe) = probe else {
             // A document without scripts, such as plain text or XML.
             self.end.get_or_insert(RenderEnd::Idle);
@@ -625,7 +577,7 @@ impl PageLife {
         self.end.get_or_insert(end);
         let has_more = self.probe.bottom + 1.0 < self.probe.height;
         let is_new = self.screens == 0 || self.probe.nodes > self.nodes_before || has_more;
-        if self.limits.interact == Interact::Scroll && has_more && is_new && self.screens < MAX_SCREENS {
+        if self.limits.interact != Interact::None && has_more && is_new && self.screens < MAX_SCREENS {
             self.screens += 1;
             self.nodes_before = self.probe.nodes;
             (self.idle_probes, self.slices_of_screen, self.slices) = (0, 0, 0);
@@ -653,12 +605,32 @@ impl PageLife {
         self.command(out, "DOMSnapshot.captureSnapshot", json!({ "computedStyles": [] }), Some(Reply::Snapshot));
     }
 
+    /// The page has said what follows from a click, or that there is nothing left to click.
+    fn clicked(&mut self, probe: Option<Probe>, now: Time, out: &mut Outbox) {
+        let Some(probe) = probe.filter(|probe| probe.clicked != Some(false) && probe.nodes <= MAX_NODES) else {
+            return self.finish(now);
+        };
+        self.slices_of_screen = if probe.clicked.is_some() { 0 } else { self.slices_of_screen + 1 };
+        let is_idle = self.slices_of_screen > 0 && probe.pending == 0 && !probe.frame;
+        self.probe = probe;
+        if is_idle || self.slices_of_screen >= SLICES_PER_CLICK {
+            self.slices = 0;
+            return self.ask(out, "click");
+        }
+        self.give_frame(out);
+    }
+
     /// The document was read.
-    pub(super) fn document_read(&mut self, document: Option<Html>, now: Time) {
+    pub(super) fn document_read(&mut self, document: Option<Html>, now: Time, out: &mut Outbox) {
         if document.as_ref().is_some_and(|html| html.is_cut) {
             self.end = Some(RenderEnd::Memory);
         }
         self.document = document.map(|html| html.text);
+        let is_done = matches!(self.end, Some(RenderEnd::Idle | RenderEnd::Budget));
+        if self.limits.interact == Interact::Click && is_done && self.document.is_some() {
+            (self.is_clicking, self.slices) = (true, 0);
+            return self.ask(out, "click");
+        }
         self.finish(now);
     }
 

@@ -126,8 +126,11 @@ pub(super) struct Probe {
     pub(super) height: f64,
     /// Number of elements.
     pub(super) nodes: u64,
-    /// Routes that scripts pushed, and windows that they opened.
+    /// Routes that scripts pushed, and windows that they opened. After a click, also the links of the page.
     pub(super) links: Vec<String>,
+    /// The answer to `click`: whether there was something to click.
+    #[serde(default)]
+    pub(super) clicked: Option<bool>,
 }
 
 #[derive(Deserialize)]
