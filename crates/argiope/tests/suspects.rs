@@ -10,6 +10,8 @@ use serde_json::Value;
 
 const PAGES: usize = 40;
 const FATAL: &str = "/20";
+/// Set if the first page is fatal, and ends the process at once.
+const FATAL_ROOT: &str = "ARGIOPE_SUSPECTS_FATAL_ROOT";
 const ROOT: &str = "ARGIOPE_SUSPECTS_ROOT";
 const FOLDER: &str = "ARGIOPE_SUSPECTS_FOLDER";
 const MAX_PAGES: &str = "ARGIOPE_SUSPECTS_MAX_PAGES";
@@ -25,9 +27,13 @@ fn crawler() {
         builder = builder.max_pages(max_pages);
     }
     let builder = builder.configure(|config| config.jsonl = Some(folder.join("records.jsonl")));
-    // A death before the directory is a crawl directory leaves nothing that the next run could know.
+    // A death before the directory is a crawl directory is one more, so the other tests wait until it is.
     let crawl_file = folder.join("x.crawl/crawl.json");
+    let is_root_fatal = std::env::var_os(FATAL_ROOT).is_some();
     let crawl = builder.on_response(move |response| {
+        if is_root_fatal {
+            std::process::abort();
+        }
         if response.url().path() != FATAL {
             return true;
         }
@@ -41,12 +47,21 @@ fn crawler() {
 
 /// Runs the crawl once; returns whether it ended by itself, and the paths that it requested.
 fn run(web: &RunningWeb, root: &str, folder: &Path, max_pages: Option<usize>) -> (bool, Vec<String>) {
-    let before = web.log().len();
-    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-    command.args(["--exact", "crawler"]).env(ROOT, root).env(FOLDER, folder).stdout(Stdio::null());
+    let mut command = command(root, folder);
     if let Some(max_pages) = max_pages {
         command.env(MAX_PAGES, max_pages.to_string());
     }
+    run_command(web, command)
+}
+
+fn command(root: &str, folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.args(["--exact", "crawler"]).env(ROOT, root).env(FOLDER, folder).stdout(Stdio::null());
+    command
+}
+
+fn run_command(web: &RunningWeb, mut command: Command) -> (bool, Vec<String>) {
+    let before = web.log().len();
     let status = command.stderr(Stdio::null()).status().expect("this program runs");
     (status.success(), web.log().into_iter().skip(before).map(|request| request.path).collect())
 }
@@ -107,4 +122,20 @@ fn a_suspect_that_is_found_again_is_processed_alone() {
     let deaths = (0..20).take_while(|_| !run(&web, &root, folder.path(), None).0).count();
     assert_eq!(deaths, 4, "one while other pages were in flight, and three alone");
     assert_settled(folder.path());
+}
+
+/// The process dies before its directory is a crawl directory, again and again if nothing prevents it.
+#[test]
+fn a_page_that_ends_the_process_at_once_is_settled() {
+    let (web, root) = serve("127.5.1.33:0");
+    let folder = tempfile::tempdir().expect("a folder");
+    let is_dead = |_: &usize| {
+        let mut command = command(&root, folder.path());
+        command.env(FATAL_ROOT, "1");
+        !run_command(&web, command).0
+    };
+    let deaths = (0..20).take_while(is_dead).count();
+    assert!((4..=5).contains(&deaths), "{deaths}: one before the directory is one, one with a mark, and three alone");
+    let fatal = records(folder.path()).remove("/").expect("a record");
+    assert_eq!((&fatal["outcome"], &fatal["error"]["kind"]), (&"failed".into(), &"internal".into()), "{fatal}");
 }

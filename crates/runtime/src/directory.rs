@@ -284,6 +284,11 @@ impl Directory {
         let mut rules = rules.with_fingerprint_key(key).with_digest(self.digest);
         // Without the file, the crawl goes on without marks.
         if let Ok(marks) = MarkFile::open(&self.path, key) {
+            // A run died before its directory was a crawl directory, and with it the key of its marks. This run makes
+            // the key durable before its first request, so the same page cannot end every run unnoticed.
+            if marks.had_marks() && !self.resumed {
+                self.commit()?;
+            }
             rules = rules.with_marks(Arc::new(marks));
         }
         let target = OutputTarget { folder: Some(self.folder), jsonl, first_line: Some(first_line) };

@@ -43,6 +43,7 @@ pub struct MarkFile {
     used: [AtomicU64; WORDS],
     /// By entry; `None` is an empty one.
     suspects: Mutex<Vec<Option<Suspect>>>,
+    had_marks: bool,
 }
 
 impl MarkFile {
@@ -60,8 +61,14 @@ impl MarkFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it was not written by a crawl"));
         }
         let suspects = suspects_of(&before, key);
+        let had_marks = before.get(MARKS.start * ENTRY..).is_some_and(|marks| marks.iter().any(|byte| *byte != 0));
         file.write_all_at(&image(&suspects, key), 0)?;
-        Ok(Self { file, key, used: Default::default(), suspects: Mutex::new(suspects) })
+        Ok(Self { file, key, used: Default::default(), suspects: Mutex::new(suspects), had_marks })
+    }
+
+    /// Whether an earlier run left marks, also those that cannot be read, because the run died before it stored its key.
+    pub fn had_marks(&self) -> bool {
+        self.had_marks
     }
 
     /// Forgets the suspects: a new round requests every page again.
