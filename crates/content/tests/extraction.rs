@@ -1,6 +1,7 @@
 //! Rules that extract fields from pages: their results, and the errors of wrong rules.
 
 use argiope_content::{Document, Extraction};
+use argiope_core::Url;
 use argiope_core::page::page_budget::PageBudget;
 use serde_json::{Value, json};
 
@@ -211,10 +212,28 @@ fn large_data_is_limited() {
     let block = format!("{{\"@type\":\"Product\",\"name\":\"{}\"}}", "x".repeat(6 << 20));
     let page = Document::parse(format!("<script type=application/ld+json>{block}</script><h1>t</h1>"));
     let rules = Extraction::from_rules(["name=jsonld:Product.name", "t=h1"]).unwrap();
-    assert_eq!(
-        Value::Object(rules.apply(&page, "", &PageBudget::unlimited(), &mut rules.tally()).data),
-        json!({"t": "t"})
-    );
+    let found = rules.apply(&page, "", &PageBudget::unlimited(), &mut rules.tally());
+    assert_eq!(found.limited, Some("the page has more JSON-LD than is read"));
+    assert_eq!(Value::Object(found.data), json!({"t": "t"}));
+    let streamed = format!("<script type=application/ld+json>{block}</script><h1>t</h1>");
+    let url = Url::parse("http://h/").unwrap();
+    let found = rules.read(&streamed, (&url, None), &PageBudget::unlimited(), &mut rules.tally());
+    assert_eq!(found.limited, Some("the page has more JSON-LD than is read"), "without a tree");
+
+    let limit_of = |rule: &str, page: &str| {
+        let rules = Extraction::from_rules([rule]).unwrap();
+        rules.apply(&Document::parse(page), "", &PageBudget::unlimited(), &mut rules.tally()).limited
+    };
+    let microdata = Some("the page has more microdata than is read");
+    let item = |inside: &str| format!("<div itemscope itemtype=T>{inside}</div>");
+    let values = format!("<p itemprop=a>{}", "x".repeat(100_000)).repeat(50);
+    assert_eq!(limit_of("a=microdata:T.a", &item(&values)), microdata);
+    assert_eq!(limit_of("a=microdata:T.a", &item("<p itemprop=a>x")), None);
+    let nested = (0..40).fold(String::new(), |page, _| format!("<div itemscope itemprop=b>{page}</div>"));
+    assert_eq!(limit_of("a=microdata:T.a", &item(&nested)), microdata, "nested too deep");
+    let many =
+        format!("<script type=application/ld+json>{{\"@type\":\"T\",\"a\":[{}0]}}</script>", "0,".repeat(300_000));
+    assert_eq!(limit_of("a[]=jsonld:T.a", &many), Some("a path visits more values of structured data than are read"));
 
     let nested = "[".repeat(200_000) + &"]".repeat(200_000);
     assert!(Document::parse(format!("<script type=application/ld+json>{nested}</script>")).json_ld().is_empty());

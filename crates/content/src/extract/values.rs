@@ -200,11 +200,11 @@ impl<'a> TreeFinder<'a> {
             }
             Source::Meta(name) => self.values.collect(field, page.metas(name)),
             Source::JsonLd(path) => {
-                let found = path.find(self.json_ld.get_or_init(|| page.json_ld_within(budget)));
+                let found = path.find_within(self.json_ld.get_or_init(|| page.json_ld_within(budget)), budget);
                 self.values.collect_data(field, found)
             }
             Source::Microdata(path) => {
-                let found = path.find(self.microdata.get_or_init(|| page.microdata_within(budget)));
+                let found = path.find_within(self.microdata.get_or_init(|| page.microdata_within(budget)), budget);
                 self.values.collect_data(field, found)
             }
         }
@@ -242,7 +242,7 @@ impl<'a> ValueReader<'a> {
 
     /// The first limit that was reached.
     pub(super) fn limited(&self) -> Option<&'static str> {
-        self.limited.or(self.budget.is_used_up().then_some(USED_UP))
+        self.limited.or(self.budget.cut()).or(self.budget.is_used_up().then_some(USED_UP))
     }
 
     /// Records a limit that was reached. Only the first one is reported.

@@ -57,7 +57,9 @@ impl PageText {
         let share = article.word_share(budget);
         let text = plain.as_deref().or(markdown.as_deref()).unwrap_or_default();
         // What is declared is read by a budget of its own, for the same reason.
-        let mut about = PageAbout::of(page, text, &PageBudget::for_page(page.html_len()));
+        let own = PageBudget::for_page(page.html_len());
+        let mut about = PageAbout::of(page, text, &own);
+        let limited = limited.or(own.cut());
         about.words = Some(Declared { value: share.kept, source: AboutSource::Text });
         Self { title: article.title.clone(), plain, markdown, kept: share.rounded(), about, limited }
     }

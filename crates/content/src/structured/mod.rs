@@ -17,6 +17,10 @@ const MAX_JSON_LD: usize = 4 << 20;
 const MAX_MICRODATA: usize = 4 << 20;
 /// Bytes that a microdata value counts beside its text: about what its place in an object takes.
 const MICRODATA_VALUE: usize = 256;
+/// Why a record may lack values of structured data.
+const TOO_MUCH_JSON_LD: &str = "the page has more JSON-LD than is read";
+const TOO_MUCH_MICRODATA: &str = "the page has more microdata than is read";
+const TOO_MANY_VALUES: &str = "a path visits more values of structured data than are read";
 /// Maximum nesting of microdata items.
 const MAX_NESTING: usize = 32;
 /// Maximum number of values that one path visits.
@@ -38,7 +42,7 @@ impl Document {
         let roots = self.json_ld_within(&budget);
         // A value may be within another one, so all of them may take more memory than the page allows.
         let fits = |value: &&Value| memory_of(value, &budget).is_some_and(|memory| budget.hold(memory));
-        path.find(&roots).into_iter().take_while(fits).cloned().collect()
+        path.find_within(&roots, &budget).into_iter().take_while(fits).cloned().collect()
     }
 
     /// Like [`Document::json_ld`], with a budget that other work on the page shares.
@@ -101,6 +105,9 @@ pub(crate) fn parse_blocks<'a>(texts: impl Iterator<Item = &'a str>, budget: &Pa
     let mut blocks = Vec::new();
     for text in texts {
         bytes += text.len();
+        if bytes > MAX_JSON_LD {
+            budget.mark_cut(TOO_MUCH_JSON_LD);
+        }
         if bytes > MAX_JSON_LD || budget.is_used_up() {
             break;
         }
@@ -174,7 +181,11 @@ impl MicrodataReader<'_> {
         let Some(names) = element.attribute("itemprop") else { return Some(()) };
         let mut names = names.split_ascii_whitespace().peekable();
         let is_item = element.raw_attribute("itemscope").is_some();
-        if names.peek().is_none() || is_item && depth >= MAX_NESTING {
+        if names.peek().is_none() {
+            return Some(());
+        }
+        if is_item && depth >= MAX_NESTING {
+            self.budget.mark_cut(TOO_MUCH_MICRODATA);
             return Some(());
         }
         let before = self.left;
@@ -198,6 +209,9 @@ impl MicrodataReader<'_> {
     }
 
     fn charge(&mut self, bytes: usize) -> Option<()> {
+        if bytes > self.left {
+            self.budget.mark_cut(TOO_MUCH_MICRODATA);
+        }
         let left = self.left.checked_sub(bytes).filter(|_| self.budget.spend(bytes) && self.budget.hold(bytes));
         self.left = left.unwrap_or(0);
         left.map(|_| ())
@@ -274,6 +288,11 @@ impl DataPath {
 
     /// The values that the path leads to.
     pub fn find<'v>(&self, roots: &'v [Value]) -> Vec<&'v Value> {
+        self.find_within(roots, &PageBudget::unlimited())
+    }
+
+    /// Like [`DataPath::find`]; marks in `budget` whether values were left out.
+    pub(crate) fn find_within<'v>(&self, roots: &'v [Value], budget: &PageBudget) -> Vec<&'v Value> {
         let mut visits = MAX_VISITS;
         let mut current = Vec::new();
         for root in roots {
@@ -294,6 +313,9 @@ impl DataPath {
                 }
             }
             current = next;
+        }
+        if visits == 0 {
+            budget.mark_cut(TOO_MANY_VALUES);
         }
         current
     }

@@ -66,6 +66,8 @@ pub struct PageBudget {
     /// The most bytes that were held at once.
     peak_memory: Cell<u64>,
     is_used_up: Cell<bool>,
+    /// The first limit of a reader that cut its result.
+    cut: Cell<Option<&'static str>>,
 }
 
 impl PageBudget {
@@ -78,6 +80,7 @@ impl PageBudget {
             memory: Cell::new(0),
             peak_memory: Cell::new(0),
             is_used_up: Cell::new(false),
+            cut: Cell::new(None),
         }
     }
 
@@ -135,6 +138,16 @@ impl PageBudget {
     /// Whether a charge was refused, so that results are cut.
     pub fn is_used_up(&self) -> bool {
         self.is_used_up.get()
+    }
+
+    /// Records that a reader left something out because of a limit of its own. The first reason is kept.
+    pub fn mark_cut(&self, reason: &'static str) {
+        self.cut.set(self.cut.get().or(Some(reason)));
+    }
+
+    /// The limit of a reader that cut its result.
+    pub fn cut(&self) -> Option<&'static str> {
+        self.cut.get()
     }
 
     /// The steps that were charged.

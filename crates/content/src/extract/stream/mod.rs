@@ -256,8 +256,8 @@ impl TextFinder for StreamFinder<'_> {
                 self.values.collect(field, metas.into_iter())
             }
             Source::JsonLd(path) => {
-                let found =
-                    path.find(self.json_ld.get_or_init(|| parse_blocks(self.scripts.iter().copied(), self.budget)));
+                let roots = self.json_ld.get_or_init(|| parse_blocks(self.scripts.iter().copied(), self.budget));
+                let found = path.find_within(roots, self.budget);
                 self.values.collect_data(field, found)
             }
             Source::Items(_, inner) => {
