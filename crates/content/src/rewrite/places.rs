@@ -1,5 +1,7 @@
 //! Which attributes hold URLs, and which elements, attributes and link relations are copied.
 
+use argiope_core::page::examine::places::{AssetForm, AssetUse, asset_place, is_svg_place};
+
 use super::ReferenceUse;
 
 /// What an attribute holds.
@@ -34,17 +36,22 @@ pub fn use_of(element: &str, attribute: &str) -> AttributeUse {
         ("iframe", "srcdoc") => Page,
         (_, "srcdoc" | "http-equiv" | "charset") => Dropped,
         (_, "style") => Style,
-        (_, "data-src" | "data-original" | "data-lazy-src") => Url(Data),
-        (_, "data-srcset" | "data-lazy-srcset") => Srcset(Data),
-        (_, name) if name.starts_with("data-") => Plain,
-        (_, "srcset") => Srcset(Image),
-        ("image" | "use" | "feimage" | "filter" | "pattern" | "lineargradient" | "radialgradient", "href") => {
-            Url(Image)
-        }
-        ("textpath" | "mpath" | "animate" | "animatemotion" | "animatetransform" | "set", "href") => Url(Image),
         ("iframe" | "frame", "src") => Url(Frame),
-        ("img" | "input" | "image", "src") | (_, "poster" | "background" | "lowsrc" | "dynsrc" | "icon") => Url(Image),
-        ("object", "data") | (_, "src") => Url(Media),
+        (element, "href") if is_svg_place(element.as_bytes()) => Url(Image),
+        (element, attribute) if let Some(place) = asset_place(element, attribute) => match (place.form, place.use_as) {
+            (AssetForm::List, _) | (_, AssetUse::PlugIn) => Dropped,
+            (AssetForm::Srcset, AssetUse::Data) => Srcset(Data),
+            (AssetForm::Srcset, _) => Srcset(Image),
+            (AssetForm::Url, AssetUse::Image) => Url(Image),
+            (AssetForm::Url, AssetUse::Media) => Url(Media),
+            (AssetForm::Url, AssetUse::Data) => Url(Data),
+        },
+        (_, name) if name.starts_with("data-") => Plain,
+        // Elements for which these attributes mean nothing, as far as is known.
+        (_, "srcset") => Srcset(Image),
+        ("animate" | "animatemotion" | "animatetransform" | "set", "href") => Url(Image),
+        (_, "poster" | "lowsrc" | "dynsrc" | "icon") => Url(Image),
+        (_, "src") => Url(Media),
         (_, "href" | "action" | "formaction" | "cite" | "longdesc") => Url(Link),
         _ => Plain,
     }

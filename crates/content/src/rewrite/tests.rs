@@ -1,4 +1,8 @@
+use argiope_core::base::value::DigestAlgorithm;
+use argiope_core::page::examine::places::{ASSET_PLACES, AssetForm, AssetUse, SVG_PLACES};
 use argiope_core::page::examine::tokenizer::Dialect;
+use argiope_core::page::examine::{ExamineLimits, Examiner};
+use argiope_core::{LinkKind, Url};
 use proptest::prelude::*;
 
 use super::*;
@@ -142,4 +146,75 @@ proptest! {
         let is_script = |(at, _): (usize, &str)| !copy[at + 7..].starts_with(|next: char| next.is_alphanumeric() || next == '-');
         prop_assert!(!copy.match_indices("<script").any(is_script), "{page} -> {copy}");
     }
+}
+
+/// The paths of the resources that `--assets` finds in a page or in another file.
+fn assets(kind: &str, page: &str) -> Vec<String> {
+    let limits = ExamineLimits {
+        max_links: 1_000,
+        max_url: 1_000,
+        max_attrs: 100,
+        agent: "argiope".into(),
+        assets: true,
+        anchors: false,
+        digest: DigestAlgorithm::default(),
+    };
+    let mut examiner = Examiner::new(&Url::parse("http://h/").expect("a URL"), Some(kind.as_bytes()), limits);
+    examiner.feed(page.as_bytes());
+    let links = examiner.finish().links;
+    let assets = links.iter().filter(|link| link.kind == LinkKind::Asset);
+    assets.map(|link| link.url.as_str().trim_start_matches("http://h/").to_owned()).collect()
+}
+
+/// The URLs that a copy of a page loads.
+fn loaded(page: &str) -> Vec<String> {
+    struct Loads(Vec<String>);
+    impl PageRewriter for Loads {
+        fn replace(&mut self, url: &str, use_as: ReferenceUse) -> Replacement {
+            if use_as != ReferenceUse::Link && !url.starts_with('#') {
+                self.0.push(url.to_owned());
+            }
+            Replacement::Keep
+        }
+    }
+    let mut loads = Loads(Vec::new());
+    rewrite_page(page, Dialect::Html, "", &mut loads);
+    loads.0
+}
+
+#[test]
+fn every_place_of_a_resource_is_known_to_the_examiner_and_to_the_copy() {
+    for &(element, attribute, form, use_as) in ASSET_PLACES {
+        let element = if element == "*" { "td" } else { element };
+        let value = if form == AssetForm::Srcset { "x.png 1x, y.png 2x" } else { "x.png" };
+        let found = if form == AssetForm::Srcset { vec!["x.png", "y.png"] } else { vec!["x.png"] };
+        let page = format!("<{element} type=image {attribute}='{value}'>");
+        assert_eq!(assets("text/html", &page), found, "{page}");
+        let is_loaded = !matches!(use_as, AssetUse::PlugIn) && element != "bgsound";
+        assert_eq!(loaded(&page), if is_loaded { found } else { Vec::new() }, "{page}");
+        let nested = format!("<iframe srcdoc=\"{page}\"></iframe>");
+        assert_eq!(assets("text/html", &nested), assets("text/html", &page), "{nested}");
+    }
+    for element in SVG_PLACES {
+        for attribute in ["href", "xlink:href"] {
+            let page = format!("<svg><{element} {attribute}=x.svg><{element} {attribute}='#here'></svg>");
+            assert_eq!(assets("text/html", &page), ["x.svg"], "{page}");
+            assert_eq!(loaded(&page), ["x.svg"], "{page}");
+        }
+    }
+    for (page, found) in [
+        ("<p style='background: url(x.png)'>", vec!["x.png"]),
+        ("<style>@import 'x.css'; p { background: url(y.png) }</style>", vec!["x.css", "y.png"]),
+        ("<link rel=stylesheet href=x.css><link rel=icon href=y.png>", vec!["x.css", "y.png"]),
+        ("<applet archive='x.jar, y.jar'></applet>", vec!["x.jar", "y.jar"]),
+        ("<script src=x.js></script>", vec!["x.js"]),
+        ("<script type=module>import a from './x.js'; if (a < 1) import('./y.js')</script>", vec!["x.js", "y.js"]),
+        ("<script>// <!-- <script> </script>\nimport('./x.js')</script><img src=y.png>", vec!["x.js", "y.png"]),
+        ("<script type=importmap>{\"imports\": {\"a\": \"./x.js?a&amp;b\"}}</script>", vec!["x.js?a&amp;b"]),
+        ("<script type=text/template>import './x.js'</script>", vec![]),
+        ("<template><script>import './x.js'</script></template>", vec![]),
+    ] {
+        assert_eq!(assets("text/html", page), found, "{page}");
+    }
+    assert_eq!(assets("text/javascript; charset=utf-8", "export * from './x.js'"), ["x.js"]);
 }

@@ -36,6 +36,7 @@ impl TokenHandler for Collector {
             }
         }
         match key {
+            names::SCRIPT if self.limits.assets && self.templates == 0 => self.begin_script(tag),
             names::SCRIPT => TextMode::Script,
             names::STYLE if self.templates == 0 => self.begin_style(),
             names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => TextMode::RawText,
@@ -57,6 +58,9 @@ impl TokenHandler for Collector {
         if let Some(mut style) = self.style.take() {
             style.finish(|url| self.add_css(&url));
         }
+        if self.script.is_some() {
+            self.end_script();
+        }
         self.apply_to_texts(key(name), name);
         if self.dialect == Dialect::Html {
             if self.templates == 0 {
@@ -74,6 +78,9 @@ impl TokenHandler for Collector {
             style.feed(text, |url| self.add_css(&url));
             self.style = Some(style);
             return;
+        }
+        if self.script.is_some() {
+            return self.read_script(text);
         }
         self.push_captured(text);
     }

@@ -18,7 +18,9 @@ use super::empty_page::EmptyPageReader;
 use super::entities::{self, TextContext};
 use super::facts::{RawFacts, alt_text};
 use super::foreign::ForeignStack;
+use super::imports::{ImportReader, MAX_IMPORT_MAP, import_map};
 use super::names;
+use super::places;
 use super::raw_links::RawLinks;
 use super::tokenizer::{Dialect, Tag, TextMode, Tokenizer};
 use crate::base::link::LinkKind;
@@ -39,6 +41,12 @@ pub enum CapturedText {
     Link,
     /// The identifier of an RSS item, which may be its URL.
     Guid,
+}
+
+/// A `script` element that is being read.
+pub enum OpenScript {
+    Code(ImportReader),
+    ImportMap(Vec<u8>),
 }
 
 /// Receives the tokens of a page and collects links and facts.
@@ -77,6 +85,8 @@ pub struct Collector {
     words_before_capture: WordCount,
     /// Reads the `style` element that is open.
     pub(super) style: Option<CssReader>,
+    /// Reads the `script` element that is open.
+    pub(super) script: Option<OpenScript>,
     /// The texts of links, if they are requested.
     pub anchors: Option<Box<AnchorTexts>>,
     /// In how many `srcdoc` attributes this page stands.
@@ -107,6 +117,7 @@ impl Collector {
             captured: Vec::new(),
             words_before_capture: WordCount::default(),
             style: None,
+            script: None,
             nesting: 0,
         }
     }
@@ -167,6 +178,44 @@ impl Collector {
         }
         self.style = Some(CssReader::default());
         TextMode::CapturedRawText
+    }
+
+    /// Starts to read the imports of a `script` element. Returns the mode for its text.
+    pub(super) fn begin_script(&mut self, tag: &Tag<'_>) -> TextMode {
+        let [kind] = self.values(tag, ["type"]);
+        let is = |names: &[&str]| {
+            let kind = kind.unwrap_or_default().trim_ascii();
+            names.iter().any(|name| kind.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        self.script = if is(&["", "module", "text/javascript", "application/javascript"]) {
+            Some(OpenScript::Code(ImportReader::default()))
+        } else if is(&["importmap"]) {
+            Some(OpenScript::ImportMap(Vec::new()))
+        } else {
+            None
+        };
+        if self.script.is_some() { TextMode::CapturedScript } else { TextMode::Script }
+    }
+
+    pub(super) fn read_script(&mut self, text: &[u8]) {
+        match self.script.take() {
+            Some(OpenScript::Code(mut reader)) => {
+                reader.feed(text, |url| self.add_plain(url));
+                self.script = Some(OpenScript::Code(reader));
+            }
+            Some(OpenScript::ImportMap(mut map)) => {
+                let room = MAX_IMPORT_MAP.saturating_sub(map.len());
+                map.extend_from_slice(text.get(..room).unwrap_or(text));
+                self.script = Some(OpenScript::ImportMap(map));
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn end_script(&mut self) {
+        if let Some(OpenScript::ImportMap(map)) = self.script.take() {
+            import_map(&map).iter().for_each(|url| self.add_plain(url));
+        }
     }
 
     /// Adds the URLs of a `style` attribute and of attributes for lazy loading.
@@ -373,7 +422,6 @@ impl Collector {
                 }
             }
             names::IMG => {
-                // `lowsrc` and `dynsrc` are old attributes that the exporter copies too.
                 let [source, srcset, alt, low, dynamic] =
                     self.values(tag, ["src", "srcset", "alt", "lowsrc", "dynsrc"]);
                 self.add_assets([source, low, dynamic]);
@@ -397,13 +445,15 @@ impl Collector {
                 self.add_assets([source]);
                 self.add_srcset(srcset);
             }
-            names::VIDEO | names::AUDIO | names::TRACK | names::EMBED | names::SCRIPT => {
+            names::VIDEO | names::AUDIO | names::TRACK | names::EMBED | names::BGSOUND | names::SCRIPT => {
                 let values = self.values(tag, ["src", "poster"]);
                 self.add_assets(values);
             }
-            names::OBJECT => {
-                let values = self.values(tag, ["data"]);
-                self.add_assets(values);
+            names::OBJECT | names::APPLET => {
+                let [data, archive] = self.values(tag, ["data", "archive"]);
+                self.add_assets([data.filter(|_| key == names::OBJECT)]);
+                let separates = |byte: &u8| is_space(*byte) || *byte == b',';
+                archive.into_iter().flat_map(|list| list.split(separates)).for_each(|url| self.add_assets([Some(url)]));
             }
             names::INPUT => {
                 let [kind, source] = self.values(tag, ["type", "src"]);
@@ -480,7 +530,12 @@ impl Collector {
                     self.begin_anchor();
                 }
             }
-            names::IMAGE | names::USE | names::FEIMAGE | names::SCRIPT => self.add_assets([href, source]),
+            names::SCRIPT => self.add_assets([href, source]),
+            // Most of these refer to an element of the same page.
+            _ if href.or(source).is_some() && places::is_svg_place(tag.name) => {
+                let is_elsewhere = |url: &&[u8]| !url.trim_ascii_start().starts_with(b"#");
+                self.add_assets([href, source].map(|url| url.filter(is_elsewhere)));
+            }
             _ => {}
         }
     }

@@ -45,10 +45,12 @@ mod findings;
 mod foreign;
 mod handler;
 mod headers;
+mod imports;
 mod kind;
 mod links;
 mod manifest;
 pub mod names;
+pub mod places;
 mod raw_links;
 mod raw_text;
 mod resolve;
@@ -77,6 +79,7 @@ use crate::base::value::DigestAlgorithm;
 use crate::page::likeness::Likeness;
 use charset::Utf8Check;
 use findings::LinkResolution;
+use imports::ImportReader;
 use kind::DocumentKind;
 use links::Collector;
 use manifest::ManifestReader;
@@ -98,7 +101,8 @@ pub struct ExamineLimits {
     pub max_attrs: usize,
     /// The product token of this crawler. Robots directives may be addressed to it.
     pub agent: Arc<str>,
-    /// Whether to look for resources also in style sheets, `style` elements and attributes, lazy images and manifests.
+    /// Whether to look for resources also in style sheets, `style` elements and attributes, lazy images, manifests,
+    /// imports of scripts and import maps.
     pub assets: bool,
     /// Whether to keep the texts of links.
     pub anchors: bool,
@@ -178,6 +182,7 @@ struct Reading {
 enum ResourceReader {
     Css(CssReader, Collector),
     Manifest(ManifestReader, Collector),
+    Script(ImportReader, Collector),
 }
 
 impl Examiner {
@@ -278,6 +283,9 @@ impl ResourceReader {
         let collector = || Collector::new(Dialect::Html, limits.clone());
         match essence? {
             "text/css" => Some(Self::Css(CssReader::default(), collector())),
+            "text/javascript" | "application/javascript" | "application/x-javascript" => {
+                Some(Self::Script(ImportReader::default(), collector()))
+            }
             "application/manifest+json" => Some(Self::Manifest(ManifestReader::default(), collector())),
             _ => None,
         }
@@ -287,6 +295,7 @@ impl ResourceReader {
         match self {
             Self::Css(reader, collector) => reader.feed(bytes, |url| collector.add_css(&url)),
             Self::Manifest(reader, _) => reader.feed(bytes),
+            Self::Script(reader, collector) => reader.feed(bytes, |url| collector.add_plain(url)),
         }
     }
 
@@ -302,6 +311,7 @@ impl ResourceReader {
                 }
                 collector
             }
+            Self::Script(_, collector) => collector,
         }
     }
 }

@@ -28,7 +28,7 @@ macro_rules! names {
 }
 
 names! {
-    A b"a" AREA b"area" AUDIO b"audio" BASE b"base" BODY b"body" CHANNEL b"channel" DESC b"desc" DIV b"div"
+    A b"a" APPLET b"applet" AREA b"area" AUDIO b"audio" BASE b"base" BGSOUND b"bgsound" BODY b"body" CHANNEL b"channel" DESC b"desc" DIV b"div"
     EMBED b"embed" FEED b"feed" FEIMAGE b"feimage" FONT b"font" FORM b"form" FRAME b"frame" GUID b"guid"
     H1 b"h1" HTML b"html"
     IFRAME b"iframe" IMAGE b"image" IMG b"img" INPUT b"input" LINK b"link" MAIN b"main" MATH b"math" META b"meta" MI b"mi" MN b"mn"

@@ -35,6 +35,8 @@ pub enum TextMode {
     CapturedRawText,
     /// Raw text with the comment rules of scripts.
     Script,
+    /// Like `Script`, but the text is passed to [`TokenHandler::text`].
+    CapturedScript,
     /// Text to the end of the document.
     PlainText,
 }
@@ -42,7 +44,7 @@ pub enum TextMode {
 impl TextMode {
     /// Whether text is passed to [`TokenHandler::text`].
     fn is_captured(self) -> bool {
-        matches!(self, Self::Captured | Self::RcData | Self::CapturedRawText)
+        matches!(self, Self::Captured | Self::RcData | Self::CapturedRawText | Self::CapturedScript)
     }
 
     /// Whether text is passed to [`TokenHandler::visible_text`].
@@ -65,7 +67,7 @@ pub trait TokenHandler {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode;
     /// An end tag, with its name as received.
     fn end(&mut self, name: &[u8]);
-    /// A piece of text, in the modes `Captured`, `RcData` and `CapturedRawText`. Character references are unresolved.
+    /// A piece of text, in the modes `Captured`, `RcData`, `CapturedRawText` and `CapturedScript`. Character references are unresolved.
     fn text(&mut self, text: &[u8]);
     /// A piece of visible text, in the modes `Markup`, `Captured` and `RcData`.
     fn visible_text(&mut self, _text: &[u8]) {}
@@ -210,7 +212,7 @@ impl Tokenizer {
     fn read_text<'a>(&mut self, rest: &'a [u8], handler: &mut impl TokenHandler) -> &'a [u8] {
         let next = match self.mode {
             TextMode::PlainText => None,
-            TextMode::Script => self.script.skip_to_less_than(rest),
+            TextMode::Script | TextMode::CapturedScript => self.script.skip_to_less_than(rest),
             _ => scan::find(b'<', rest),
         };
         let (text, markup) = rest.split_at(next.unwrap_or(rest.len()));
@@ -263,6 +265,9 @@ impl Tokenizer {
             }
             Opening::Script(script, length) => {
                 self.script = script;
+                if self.mode.is_captured() {
+                    handler.text(rest.get(..length).unwrap_or(rest));
+                }
                 rest.get(length..).unwrap_or(&[])
             }
         }
@@ -345,7 +350,14 @@ impl Tokenizer {
             return;
         }
         self.mode = handler.start(&tag);
-        if matches!(self.mode, TextMode::RcData | TextMode::RawText | TextMode::CapturedRawText | TextMode::Script) {
+        if matches!(
+            self.mode,
+            TextMode::RcData
+                | TextMode::RawText
+                | TextMode::CapturedRawText
+                | TextMode::Script
+                | TextMode::CapturedScript
+        ) {
             self.raw_name.clear();
             self.raw_name.extend(tag.name.iter().map(u8::to_ascii_lowercase));
             self.script = ScriptState::default();
@@ -363,7 +375,7 @@ impl Tokenizer {
                     Some(false) => Opening::Text,
                 }
             }
-            TextMode::Script => match self.script.decide(bytes, &self.raw_name) {
+            TextMode::Script | TextMode::CapturedScript => match self.script.decide(bytes, &self.raw_name) {
                 None => Opening::Undecided,
                 Some(raw_text::ScriptStep::EndTag) => Opening::Tag,
                 Some(raw_text::ScriptStep::Text(script, length)) => Opening::Script(script, length),
