@@ -720,7 +720,7 @@ fn without_names() -> (std::net::UdpSocket, Vec<String>) {
 }
 
 #[test]
-fn a_dead_host_is_broken_unless_it_is_sure_that_the_network_is_down() {
+fn a_dead_host_is_unknown_if_no_external_host_was_reached_and_broken_otherwise() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_silent, flags) = without_names();
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -732,13 +732,17 @@ fn a_dead_host_is_broken_unless_it_is_sure_that_the_network_is_down() {
     let pages = [("one.html", "<a href=http://a.test/>a</a>"), ("two.html", &format!("{dead}<a href={good}>c</a>"))];
     write(folder.path(), &pages);
     let cached = ["--cache", "1d"];
-    for (target, more, count) in
-        [("one.html", &[][..], 1), (&root, &[], 2), ("two.html", &cached, 2), ("two.html", &cached, 2)]
-    {
+    for (target, more, (count, expected, code)) in [
+        ("one.html", &[][..], (1, "unknown", 4)),
+        (&root, &[], (2, "unknown", 4)),
+        ("two.html", &cached, (2, "broken", 3)),
+        ("two.html", &cached, (2, "broken", 3)),
+    ] {
         let output = argiope(folder.path(), &[&[target], &flags[..], more].concat(), "");
-        let found = findings(&output);
-        assert_eq!((output.status.code(), found.len()), (Some(3), count), "{target}: {}", text(&output.stderr));
-        assert!(found.iter().all(|(verdict, ..)| verdict == "broken"), "{found:?}");
+        let (found, notes) = (findings(&output), text(&output.stderr));
+        assert_eq!((output.status.code(), found.len()), (Some(code), count), "{target}: {notes}");
+        assert!(found.iter().all(|(verdict, ..)| verdict == expected), "{target}: {found:?}");
+        assert_eq!(notes.matches("is the network down?").count(), usize::from(expected == "unknown"), "{notes}");
     }
 }
 

@@ -173,22 +173,20 @@ impl WebResults {
         TargetVerdict::Faulty(fault)
     }
 
-    /// Whether the network of this machine is probably down: at least two external hosts were tried, no host of these could be
-    /// resolved or reached, and nothing else answered, the site included. That names do not exist is no evidence against it,
-    /// because some resolvers without a network say so of all names.
+    /// Whether the network of this machine may be down: external hosts were tried, and none of them could be resolved or
+    /// reached. That the site answers is no evidence against it, because it may be on this machine. That names do not exist
+    /// is none either, because some resolvers without a network say so of all names.
     pub fn is_network_down(&self, is_external: impl Fn(&str) -> bool) -> bool {
-        let mut hosts = HashSet::new();
-        for (url, visited) in &self.visited {
+        let mut was_tried = false;
+        for (_, visited) in self.visited.iter().filter(|(url, _)| is_external(url)) {
             match visited.error.as_ref().map(|(kind, _)| *kind) {
                 // These were refused before a connection, so they say nothing about the network.
                 Some(ErrorKind::PrivateAddress | ErrorKind::BlockedPort) => {}
-                Some(kind) if visited.status.is_none() && is_unreached(kind) => {
-                    hosts.extend(Url::parse(url).ok().filter(|_| is_external(url)).map(|url| url.host().to_owned()));
-                }
+                Some(kind) if visited.status.is_none() && is_unreached(kind) => was_tried = true,
                 _ => return false,
             }
         }
-        hosts.len() > 1
+        was_tried
     }
 
     /// All URLs that were requested.
