@@ -1,9 +1,24 @@
-//! [`says_not_found`]: error pages that are sent with status 200 (soft 404s).
+//! Error pages that are sent with status 200 (soft 404s): [`says_not_found`] reads what a page says, [`ErrorAnswers`]
+//! compares it with the answer of its host for a page that does not exist.
+
+use std::collections::HashMap;
+
+use argiope_core::UrlRef;
+use argiope_core::base::digest::BodyDigest;
+use argiope_core::page::likeness::MinHash;
+
+use crate::records::StoredRecord;
 
 /// An error page has at most this many words. Longer pages are about errors.
 const MAX_WORDS: u64 = 250;
 /// A title or heading that says so is at most this long, in characters.
 const MAX_TITLE: usize = 90;
+/// Two texts are nearly the same if at least this many digits of their fingerprints are equal.
+const MIN_EQUAL_DIGITS: u32 = 15;
+/// The same for pages with the same title and heading. A sentence that repeats the path can change two digits or three.
+const MIN_EQUAL_DIGITS_OF_NAMESAKES: u32 = 13;
+/// An error page repeats the requested path at most this often.
+const MAX_ECHOES: u64 = 8;
 
 /// What titles and headings of error pages say, in lower case.
 const PHRASES: &[&str] = &[
@@ -58,6 +73,99 @@ pub fn says_not_found(title: Option<&str>, heading: Option<&str>, words: Option<
     words.is_some_and(|words| words <= MAX_WORDS) && [title, heading].into_iter().flatten().any(is_error_title)
 }
 
+/// The answers of hosts for pages that do not exist, by origin. Only answers with status 200.
+#[derive(Debug, Default)]
+pub struct ErrorAnswers(HashMap<String, ErrorAnswer>);
+
+#[derive(Debug)]
+struct ErrorAnswer {
+    url: String,
+    digest: Option<BodyDigest>,
+    minhash: Option<MinHash>,
+    shape: Option<Shape>,
+}
+
+/// What is equal if two pages differ only by how often they repeat their own path.
+#[derive(Debug, PartialEq, Eq)]
+struct Shape {
+    title: Option<String>,
+    h1: Option<String>,
+    words: u64,
+    bytes: u64,
+    path: u64,
+}
+
+impl ErrorAnswers {
+    /// Whether this is the record of a request for a page that does not exist, and the answer has status 200.
+    pub fn is_error_answer(record: &StoredRecord) -> bool {
+        record.r#type == "aux" && record.r#for.as_deref() == Some("probe") && record.status == Some(200)
+    }
+
+    /// Adds the answer of a host, if this is the record of one.
+    pub fn add(&mut self, record: &StoredRecord) {
+        let Some(origin) = origin_of(&record.url).filter(|_| Self::is_error_answer(record)) else { return };
+        let (digest, minhash, shape) = (record.digest, record.minhash, Shape::of(record));
+        let answer = ErrorAnswer { url: record.url.to_string(), digest, minhash, shape };
+        self.0.insert(origin.to_owned(), answer);
+    }
+
+    /// The URL that does not exist and whose answer this page resembles. Roots are never compared, because some sites
+    /// answer every path with their first page. Pages that need scripts are not either: their text is not known.
+    pub fn resembled(&self, record: &StoredRecord) -> Option<&str> {
+        if record.status != Some(200) || record.depth() == 0 || record.needs_scripts {
+            return None;
+        }
+        let answer = self.0.get(origin_of(&record.url)?)?;
+        answer.resembles(record).then_some(&answer.url)
+    }
+}
+
+impl ErrorAnswer {
+    fn resembles(&self, record: &StoredRecord) -> bool {
+        if self.digest.is_some() && self.digest == record.digest {
+            return true;
+        }
+        let (mut has_same_name, mut fits) = (false, false);
+        if let (Some(answer), Some(page)) = (&self.shape, Shape::of(record)) {
+            has_same_name = answer.has_name_of(&page);
+            fits = answer.fits(&page);
+        }
+        let least = if has_same_name { MIN_EQUAL_DIGITS_OF_NAMESAKES } else { MIN_EQUAL_DIGITS };
+        fits || self.minhash.zip(record.minhash).is_some_and(|(answer, page)| answer.equal_digits(page) >= least)
+    }
+}
+
+impl Shape {
+    /// `None` if a page has neither title nor heading.
+    fn of(record: &StoredRecord) -> Option<Self> {
+        let words = record.words?;
+        let (title, h1) = (record.title.as_deref().map(str::to_owned), record.h1.as_deref().map(str::to_owned));
+        let path = UrlRef::from_normal(&record.url)?.target().len() as u64;
+        (title.is_some() || h1.is_some()).then_some(Self { title, h1, words, bytes: record.bytes_body?, path })
+    }
+
+    fn has_name_of(&self, other: &Self) -> bool {
+        (&self.title, &self.h1) == (&other.title, &other.h1)
+    }
+
+    /// Whether the pages are the same, except that each may repeat its own path.
+    fn fits(&self, other: &Self) -> bool {
+        let is_same_text = self.has_name_of(other) && self.words == other.words;
+        let echoed = self.bytes.abs_diff(other.bytes);
+        let paths = self.path.abs_diff(other.path);
+        let is_longer = (self.bytes >= other.bytes) == (self.path >= other.path);
+        let is_echo =
+            echoed == 0 || is_longer && paths > 0 && echoed.is_multiple_of(paths) && echoed / paths <= MAX_ECHOES;
+        is_same_text && is_echo
+    }
+}
+
+/// The part of a URL before its path.
+fn origin_of(url: &str) -> Option<&str> {
+    let target = UrlRef::from_normal(url)?.target();
+    url.len().checked_sub(target.len()).and_then(|end| url.get(..end))
+}
+
 fn is_error_title(title: &str) -> bool {
     // Only the number: `404`, `404 | Site`, `Site - 404`. A number within words has another meaning: `Room 404`.
     let is_number = |part: &str| part.trim() == "404";
@@ -94,5 +202,43 @@ mod tests {
         for title in ["Room 404", "Peugeot 404 Cabriolet", "Lost and found", "Foundation", "4040", ""] {
             assert!(!says_not_found(Some(title), Some(title), Some(20)), "{title}");
         }
+    }
+
+    fn record(line: serde_json::Value) -> StoredRecord {
+        crate::records::read(line.to_string().as_bytes()).expect("a record")
+    }
+
+    #[test]
+    fn pages_are_compared_with_the_answer_of_their_host() {
+        let page = |url: &str, more: serde_json::Value| {
+            let mut line = serde_json::json!({
+                "v": 1, "type": "page", "url": url, "outcome": "ok", "status": 200, "depth": 1, "words": 20,
+                "title": "Shop", "bytes_body": 500 + url.len(),
+            });
+            line.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            record(line)
+        };
+        let mut answers = ErrorAnswers::default();
+        let probe = serde_json::json!({ "type": "aux", "for": "probe" });
+        answers.add(&page("http://h.example/argiope-1", probe.clone()));
+        let none = serde_json::json!({});
+        let like = |record: StoredRecord| answers.resembled(&record).is_some();
+        assert!(like(page("http://h.example/a-longer-path", none.clone())), "each page repeats its own path once");
+        assert!(!like(page("http://other.example/a-longer-path", none.clone())), "another host");
+        assert!(!like(page("http://h.example/a", serde_json::json!({ "title": "Shoes" }))));
+        assert!(!like(page("http://h.example/a", serde_json::json!({ "bytes_body": 511 }))));
+        assert!(!like(page("http://h.example/a", serde_json::json!({ "depth": 0 }))), "a root");
+        assert!(!like(page("http://h.example/a", serde_json::json!({ "needs_scripts": true }))));
+        assert!(!like(page("http://h.example/a", serde_json::json!({ "status": 203 }))));
+        let minhash = |digits: &str| serde_json::json!({ "minhash": digits, "words": 900 });
+        let mut probe = probe;
+        probe["minhash"] = "1111222233334444".into();
+        answers.add(&page("http://h.example/argiope-1", probe));
+        let like = |record: StoredRecord| answers.resembled(&record).is_some();
+        assert!(like(page("http://h.example/a", minhash("1111222233334445"))));
+        assert!(like(page("http://h.example/a", minhash("1111222233334455"))), "the same title");
+        assert!(!like(page("http://h.example/a", minhash("1111222233335555"))));
+        let other_title = serde_json::json!({ "minhash": "1111222233334455", "title": "Shoes" });
+        assert!(!like(page("http://h.example/a", other_title)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use argiope_core::crawl::rules::{Config, ProgramSettings, Root, Rules, ScopeKind};
+use argiope_core::crawl::rules::{Config, ProgramSettings, Root, Rules, ScopeKind, Soft404};
 use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::page::reader::DeliveredBodies;
@@ -82,6 +82,7 @@ pub(super) fn request(
         sitemap: false,
         no_sitemap: true,
         assets: false,
+        soft_404: Soft404::Never,
         out: None,
         jsonl: None,
         warc: false,

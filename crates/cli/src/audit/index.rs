@@ -15,6 +15,7 @@ use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 use crate::report::{FaultySitemap, is_guess};
 use crate::results::Results;
+use crate::soft_404::ErrorAnswers;
 
 /// The hash that stands for a URL or a text.
 pub fn text_hash(text: &str) -> u64 {
@@ -84,6 +85,8 @@ pub struct SiteIndex {
     /// The texts of robots.txt files, by URL. The URLs always contain the port.
     pub robots: HashMap<String, String>,
     pub html_pages: u64,
+    /// The answers of hosts for pages that do not exist.
+    pub error_answers: ErrorAnswers,
     /// Sitemaps that could not be read to their end, and why.
     pub faulty_sitemaps: Vec<FaultySitemap>,
     /// The settings of the last run whose settings are valid; `None` if there is no such run.
@@ -197,6 +200,7 @@ impl SiteIndex {
             if record.is_page() {
                 index.add(&record);
             } else {
+                index.error_answers.add(&record);
                 index.faulty_sitemaps.extend(FaultySitemap::of(&record));
             }
             Ok(())

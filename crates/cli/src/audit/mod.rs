@@ -343,6 +343,8 @@ impl Judge<'_> {
         if record.status == Some(200) && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words) {
             let title = record.title.as_deref().or(record.h1.as_deref());
             self.add_finding(FindingId::SoftError, url, title.unwrap_or_default());
+        } else if let Some(missing) = self.index.error_answers.resembled(record) {
+            self.add_finding(FindingId::SoftError, url, format!("like the answer for {missing}, which does not exist"));
         }
         if record.needs_scripts {
             self.add_finding(FindingId::NeedsScripts, url, "");

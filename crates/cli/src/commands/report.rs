@@ -144,6 +144,7 @@ fn json_document(results: &Results) -> Result<Value, ReadError> {
         "lost_hosts": report.lost_hosts().map(|(host, totals)| json!({ "host": host, "urls": totals.failed })).collect::<Vec<_>>(),
         "sitemaps_with_faults": sitemaps_value(&report),
         "soft_404s": report.soft_404s,
+        "hosts_without_404": report.hosts_without_404,
         "needs_scripts": report.needs_scripts,
         "rendered": report.rendered.to_json(),
         "duplicates": duplicates_value(&report),
@@ -440,16 +441,23 @@ fn append_outcomes(text: &mut String, report: &CrawlReport) {
         ("truncated", report.truncated),
         ("duplicates", report.duplicates.total),
         ("errors with status 200", report.soft_404s),
+        (NO_404, report.hosts_without_404),
         (NEEDS_SCRIPTS, report.needs_scripts),
         ("retries", report.retries),
     ] {
         if number > 0 {
-            let advice = if name == NEEDS_SCRIPTS { "   --render auto runs their scripts" } else { "" };
+            let advice = match name {
+                NO_404 => "   argiope audit lists pages like their answer",
+                NEEDS_SCRIPTS => "   --render auto runs their scripts",
+                _ => "",
+            };
             let _ = writeln!(text, "  {name:<24}{:>12}{advice}", wording::count(number));
         }
     }
 }
 
+/// The name of the number of hosts that answer 200 for every path.
+const NO_404: &str = "hosts without 404";
 /// The name of the number of pages that rendering may help.
 const NEEDS_SCRIPTS: &str = "empty without scripts";
 

@@ -84,6 +84,9 @@ impl VisitReporter {
         if visit.purpose == Purpose::Sitemap {
             FaultySitemap::of_visit(visit).into_iter().for_each(|sitemap| self.report.add_sitemap(sitemap));
         }
+        if visit.purpose == Purpose::Probe {
+            self.report.hosts_without_404 += u64::from(visit.facts.status == Some(200));
+        }
         if !visit.is_page() {
             return;
         }

@@ -14,7 +14,7 @@ use super::detail::{self, ReportDetail};
 use super::{ChangeList, CrawlReport, End, FaultySitemap, LoopMember, PageSummary, RedirectLoops};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 use crate::results::Results;
-use crate::soft_404::says_not_found;
+use crate::soft_404::{ErrorAnswers, says_not_found};
 
 /// One run of the crawl, according to its records.
 #[derive(Default)]
@@ -164,6 +164,7 @@ impl CrawlReport {
                         .and_then(|(began, at)| u64::try_from(at - began).ok());
                     add(&page, millis.map(|millis| earlier_runs + Duration::from_millis(millis)), &members);
                 }
+                "aux" if ErrorAnswers::is_error_answer(&record) => report.hosts_without_404 += 1,
                 "aux" => FaultySitemap::of(&record).into_iter().for_each(|sitemap| report.add_sitemap(sitemap)),
                 _ => {}
             }

@@ -286,6 +286,8 @@ pub struct CrawlReport {
     pub rendered: Rendered,
     /// Error pages with status 200.
     pub soft_404s: u64,
+    /// Hosts that answered with status 200 for a page that does not exist.
+    pub hosts_without_404: u64,
     /// Attempts after the first one of each URL.
     pub retries: u64,
     pub bytes_wire: u64,
@@ -339,6 +341,7 @@ impl Default for CrawlReport {
             needs_scripts: 0,
             rendered: Rendered::default(),
             soft_404s: 0,
+            hosts_without_404: 0,
             retries: 0,
             bytes_wire: 0,
             bytes_body: 0,

@@ -155,6 +155,8 @@ pub enum Purpose {
     Sitemap,
     /// A part of a page that is being rendered: a script, a style, data. It is no link of the frontier.
     Part(Box<PagePart>),
+    /// A page that does not exist, to learn how the host answers. It is no link of the frontier.
+    Probe,
 }
 
 impl Purpose {
@@ -175,7 +177,7 @@ impl Purpose {
 
     /// Whether the request counts for `--rate`.
     pub fn is_rated(&self) -> bool {
-        matches!(self, Self::Page | Self::Part(_))
+        matches!(self, Self::Page | Self::Part(_) | Self::Probe)
     }
 }
 

@@ -651,6 +651,18 @@ words! {
         Requests = "requests",
     }
 
+    /// Which hosts are asked for a page that does not exist.
+    #[derive(Default)]
+    Soft404 {
+        /// Those with two pages of nearly the same text.
+        #[default]
+        Auto = "auto",
+        /// Those with an HTML page.
+        Always = "always",
+        /// None.
+        Never = "never",
+    }
+
     /// Which pages are rendered in a browser.
     #[derive(Default)]
     RenderMode {

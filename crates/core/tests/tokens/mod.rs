@@ -98,7 +98,7 @@ impl TokenSink for Html5everSink {
         }
         // `mode_after` never returns the modes named `Captured`. They differ only in the text that the handler gets.
         let result = match mode_after(&name) {
-            TextMode::Script => TokenSinkResult::RawData(ScriptData),
+            TextMode::Script | TextMode::CapturedScript => TokenSinkResult::RawData(ScriptData),
             TextMode::RawText | TextMode::CapturedRawText => TokenSinkResult::RawData(Rawtext),
             TextMode::RcData => TokenSinkResult::RawData(Rcdata),
             TextMode::PlainText => TokenSinkResult::Plaintext,

@@ -182,9 +182,9 @@ fn add_record(
     let body_file = archived.and_then(|archived| archived.payload.as_ref()).map(|payload| payload.file.clone());
     let files = archived.map(|archived| archived.file.clone()).into_iter().chain(body_file).collect();
     let frontier = &mut directory.frontier;
-    // The record of a robots.txt, and a record without a URL, does not settle a link.
-    let is_robots = record.r#for.as_deref() == Some("robots");
-    let (Ok(url), Some(outcome), false) = (Url::parse(&record.url), record.outcome, is_robots) else {
+    // The record of a robots.txt or of a probe, and a record without a URL, does not settle a link.
+    let is_link = record.r#type != "aux" || record.r#for.as_deref() == Some("sitemap");
+    let (Ok(url), Some(outcome), true) = (Url::parse(&record.url), record.outcome, is_link) else {
         frontier.settle(&mut [Settlement::line(line)])?;
         return Ok(files);
     };

@@ -419,7 +419,7 @@ impl Receiver for Exchange {
     fn head(&mut self, head: &Head, _now: Time) -> Want {
         let status = head.status;
         let reader = match &self.job.purpose {
-            Purpose::Page => {
+            Purpose::Page | Purpose::Probe => {
                 let limits = self.rules.examine_limits(self.rules.with_anchors || self.rules.link_filter.is_some());
                 let content_type = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, content_type, limits)))
@@ -433,7 +433,8 @@ impl Receiver for Exchange {
         };
         // The body of a redirect is not examined, and is read only if an output needs the raw bytes.
         let reader = if is_redirect(head) { Reader::None } else { reader };
-        let hook = self.rules.response_hook.as_ref().filter(|_| matches!(reader, Reader::Page(_)));
+        let is_page = self.job.purpose == Purpose::Page;
+        let hook = self.rules.response_hook.as_ref().filter(|_| is_page && matches!(reader, Reader::Page(_)));
         let start = ResponseStart::new(&self.job.link, head);
         let wants_body = hook.map_or(Ok(true), |hook| call_closure("on_response", || hook.wants_body(&start)));
         let is_body_refused = wants_body != Ok(true);
@@ -441,7 +442,7 @@ impl Receiver for Exchange {
         let reader = if is_body_refused { Reader::None } else { reader };
         let is_part = self.job.purpose.is_part();
         let is_body_needed = is_part
-            || matches!(reader, Reader::Page(_)) && {
+            || is_page && matches!(reader, Reader::Page(_)) && {
                 let declared = text(head.get("content-type"));
                 let essence =
                     declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());

@@ -295,6 +295,9 @@ fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, body: &
     let is_success = (200..300).contains(&head.status);
     if is_success {
         findings.facts = examined.facts;
+        if !visit.is_page() {
+            return;
+        }
         visit.follow_links(&examined.links, directives.nofollow, body, rules);
         if !rules.with_anchors {
             examined.links.drop_anchors();

@@ -37,8 +37,9 @@ record! {
     v: u8, FieldKind::Integer, Exchange, Kind;
     /// `page`, `aux` or `skip`
     r#type: Cow<'a, str>, FieldKind::Name(&["page", "aux", "skip"]), Exchange, Kind;
-    /// what the `aux` record is of: `robots` or `sitemap`
-    r#for: Option<Cow<'a, str>>, FieldKind::Name(&["robots", "sitemap"]), Exchange, Kind;
+    /// what the `aux` record is of: `robots`, `sitemap`, or `probe` (a page that does not exist, see
+    /// [audit](audit.md#error-pages-with-status-200))
+    r#for: Option<Cow<'a, str>>, FieldKind::Name(&["robots", "sitemap", "probe"]), Exchange, Kind;
     /// the URL in its [normal form](urls.md)
     url: Cow<'a, str>, FieldKind::Text, Exchange, Url;
     /// HTTP status of the last response

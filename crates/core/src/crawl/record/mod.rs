@@ -48,6 +48,7 @@ impl<'a> CrawlRecord<'a> {
                 Purpose::Robots(_) => Some("robots".into()),
                 Purpose::Sitemap => Some("sitemap".into()),
                 Purpose::Part(_) => Some("part".into()),
+                Purpose::Probe => Some("probe".into()),
             },
             method: request.map(|request| request.method.as_str()).filter(|name| *name != "GET").map(Cow::Borrowed),
             // The hash has a secret key: forms can contain passwords, and a short text could be guessed from its hash.

@@ -39,8 +39,8 @@ use crate::render::RenderLimits;
 
 pub use crate::base::value::{
     AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, DigestAlgorithm, EngineName, HeaderLine,
-    HttpVersion, Interact, Login, Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy,
-    WarcCompression, With,
+    HttpVersion, Interact, Login, Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Soft404, Span,
+    TrapPolicy, WarcCompression, With,
 };
 pub use crate::crawl::settings::Config;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use super::{CHECK, CRAWL, DEMO, FETCH, ROBOTS, agreed, local, secret, shared};
 use crate::base::value::{
     AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Interact, Login, Pace, Rate,
-    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With, bare_number,
+    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Soft404, Span, TrapPolicy, WarcCompression, With, bare_number,
     optional_bare_number,
 };
 
@@ -99,6 +99,10 @@ crate::settings! {
             strip_param: Vec<String> = Vec::new() => shared("NAME").fixed().page("urls.md#removing-parameters");
             /// Follow links that are marked nofollow
             follow_nofollow: bool = false => shared("").fixed();
+            /// Ask a host for a page that does not exist, once in a run, to find error pages with status 200
+            ///
+            /// auto asks hosts on which two pages have nearly the same text, always all hosts with an HTML page.
+            soft_404: Soft404 = Soft404::Auto => shared("WHEN").page("audit.md#error-pages-with-status-200");
             /// Whether to avoid endless structures such as calendars and mazes
             traps: TrapPolicy = TrapPolicy::Avoid => shared("POLICY").page("traps.md");
             /// Follow at most N links of one URL pattern that lead to nothing new

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::base::value::{
     AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Interact, Login, Pace, Rate,
-    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Span, TrapPolicy, WarcCompression, With,
+    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Soft404, Span, TrapPolicy, WarcCompression, With,
 };
 
 /// The form of a value, in files and on the command line.
@@ -197,6 +197,7 @@ setting_values! {
     Pace: SettingForm::Words(Pace::WORDS), parse_text;
     RobotsPolicy: SettingForm::Words(RobotsPolicy::WORDS), parse_text;
     ScopeKind: SettingForm::Words(ScopeKind::WORDS), parse_text;
+    Soft404: SettingForm::Words(Soft404::WORDS), parse_text;
     TrapPolicy: SettingForm::Words(TrapPolicy::WORDS), parse_text;
     WarcCompression: SettingForm::Words(WarcCompression::WORDS), parse_text;
     With: SettingForm::Words(With::WORDS), parse_text;

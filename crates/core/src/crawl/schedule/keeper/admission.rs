@@ -19,7 +19,7 @@ const BATCH: usize = 64;
 
 impl<F: Frontier + History> Keeper<F> {
     /// Adds the links of a page that the trap budgets allow. Returns the lanes that got work.
-    pub(super) fn admit(&mut self, visit: &mut Visit) -> Result<Vec<LaneId>, StoreError> {
+    pub(super) fn admit(&mut self, visit: &mut Visit, now: Time) -> Result<Vec<LaneId>, StoreError> {
         let mut placements = Vec::new();
         if visit.for_keeper.found.is_empty() && !visit.is_page() {
             return Ok(Vec::new());
@@ -44,6 +44,7 @@ impl<F: Frontier + History> Keeper<F> {
         let is_new = |placement: &&Placement| matches!(placement, Placement::Queued(_) | Placement::Deferred);
         visit.findings.new_links = u32::try_from(placements.iter().filter(is_new).count()).unwrap_or(u32::MAX);
         self.traps.close(&judging);
+        self.probe_host(visit, judging.repeats_text(), now)?;
         Ok(lanes_of(&placements))
     }
 

@@ -3,7 +3,7 @@
 //! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
 //! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and requests the next action ([`Keeper::next`]).
 //!
-//! Parts of the keeper own their state: `Ending` (why the crawl ends, and what keeps it open), `Cookies`, `Suspects`,
+//! Parts of the keeper own their state: `Ending` (why the crawl ends, and what keeps it open), `Cookies`, `Suspects`, `Probes`,
 //! `Redirects`, `Fallbacks`, `HeadAnswers`, `LaneLinks` (how many links a lane holds), `WaitingLanes` and [`Traps`]. The
 //! keeper connects them with frontier and workbench.
 //!
@@ -25,6 +25,7 @@ mod hook;
 mod lane_links;
 mod parts;
 mod persistence;
+mod probes;
 mod recrawl;
 mod redirects;
 mod site_files;
@@ -43,6 +44,7 @@ use ending::{Ending, WorkLeft};
 use head::HeadAnswers;
 use lane_links::LaneLinks;
 use parts::release_body;
+use probes::Probes;
 use redirects::{Fallbacks, Redirects};
 use suspects::Suspects;
 
@@ -98,6 +100,7 @@ pub struct Keeper<F> {
     cookies: Cookies,
     /// Pages that were being processed when an earlier run died.
     suspects: Suspects,
+    probes: Probes,
     redirects: Redirects,
     /// When to ask the frontier for news at the latest.
     news_due: Time,
@@ -146,6 +149,7 @@ impl<F: Frontier + History> Keeper<F> {
             traps: Traps::new(&rules),
             cookies: Cookies::new(&rules, clock),
             suspects: Suspects::default(),
+            probes: Probes::default(),
             redirects: Redirects::default(),
             fallbacks: Fallbacks::of_roots(&rules),
             news_due: Time::NEVER,
@@ -358,6 +362,7 @@ impl<F: Frontier + History> Keeper<F> {
             }
             (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
             (Purpose::Part(_), _) => return self.settle_part(visit),
+            (Purpose::Probe, _) => Self::read_probe(&mut visit),
         }
         self.settle(visit, now)
     }
@@ -592,7 +597,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Settles a visit: adds its links to the frontier, writes its record, and settles its link.
     fn settle(&mut self, mut visit: Box<Visit>, now: Time) -> Result<(), StoreError> {
         self.suspects.clear(&visit);
-        for lane in self.admit(&mut visit)? {
+        for lane in self.admit(&mut visit, now)? {
             self.announce_lane(lane, now);
         }
         self.progress.pages += u64::from(visit.is_fetched_page());

@@ -85,6 +85,8 @@ pub struct Judging {
     /// The lane of the page; `None` if it is not a page that was fetched.
     lane: Option<LaneId>,
     novelty: Novelty,
+    /// Whether a deadline cut off the page.
+    is_cut: bool,
     /// Whether the link that was judged last is to the page's own host.
     is_same_host: bool,
     /// Whether the path of at least one link repeats itself.
@@ -97,6 +99,13 @@ pub struct Judging {
     log_credit: u64,
     log_cost: u64,
     log_limit: u64,
+}
+
+impl Judging {
+    /// Whether another page of the host has the same text, or nearly the same.
+    pub fn repeats_text(&self) -> bool {
+        self.novelty != Novelty::New && !self.is_cut
+    }
 }
 
 /// The budgets of the crawl, and the charges to them.
@@ -180,6 +189,7 @@ impl Traps {
             page: visit.link.url.clone(),
             lane,
             novelty: Novelty::New,
+            is_cut: visit.facts.truncated == Some(Truncated::Time),
             is_same_host: false,
             has_circular_path: visit.for_keeper.found.has_circular_path(),
             links: 0,

@@ -68,7 +68,7 @@ pub(super) fn pick(lane: &mut Lane, startable: Startable, rules: &Rules, now: Ti
             match retry.purpose {
                 Purpose::Robots(_) => return Pick::Take(retry.link, retry.purpose),
                 Purpose::Page | Purpose::Sitemap => lane.queue.push_front(retry.link),
-                Purpose::Part(_) => lane.site_files.push_back(retry.link, retry.purpose),
+                Purpose::Part(_) | Purpose::Probe => lane.site_files.push_back(retry.link, retry.purpose),
             }
         }
     }
@@ -102,12 +102,12 @@ pub(super) fn pick(lane: &mut Lane, startable: Startable, rules: &Rules, now: Ti
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
 }
 
-/// Picks from the robots.txt files and the parts of rendered pages. Parts obey robots.txt; those that wait for it keep
+/// Picks from the robots.txt files, the parts of rendered pages and the probes. The last two obey robots.txt; those that wait for it keep
 /// their order.
 fn pick_site_file(lane: &mut Lane, rules: &Rules, now: Time) -> Option<Pick> {
     for _ in 0..lane.site_files.len() {
         let (link, purpose) = lane.site_files.pop_front()?;
-        if !purpose.is_part() {
+        if matches!(purpose, Purpose::Robots(_)) {
             return Some(Pick::Take(link, purpose));
         }
         match robots_decision(lane, &link, rules, now) {
@@ -233,7 +233,7 @@ fn purpose_of(link: &Link) -> Purpose {
 /// Undoes [`Pick::Take`].
 pub(super) fn put_back(lane: &mut Lane, link: Link, purpose: Purpose) {
     match purpose {
-        Purpose::Robots(_) | Purpose::Part(_) => lane.site_files.push_front(link, purpose),
+        Purpose::Robots(_) | Purpose::Part(_) | Purpose::Probe => lane.site_files.push_front(link, purpose),
         Purpose::Page | Purpose::Sitemap => lane.queue.push_front(link),
     }
 }

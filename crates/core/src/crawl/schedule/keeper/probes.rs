@@ -1,0 +1,92 @@
+//! [`Probes`]: requests for pages that do not exist, to learn how a host answers them.
+//!
+//! Some hosts answer every path with status 200. Their error pages can be told from real pages only by comparing them
+//! with such an answer. A host is asked only if there is a reason, and at most once in a run. The request is a job of its
+//! host like all others: robots.txt, pace and limits on time apply. It is no link, and it does not count as a page. Its
+//! record has the fingerprints of the answer; `argiope audit` compares them with those of the pages.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::Keeper;
+use crate::base::job::{LaneId, Purpose};
+use crate::base::link::{Link, LinkKind};
+use crate::base::time::Time;
+use crate::base::url::Url;
+use crate::crawl::rules::{Rules, Soft404};
+use crate::crawl::schedule::frontier::{Frontier, History, StoreError};
+use crate::crawl::visit::Visit;
+use crate::page::follow_list::FollowList;
+use crate::page::scope::ScopeVerdict;
+
+/// Which hosts were asked in this run.
+#[derive(Default)]
+pub(super) struct Probes {
+    /// One bit for each lane.
+    asked: Vec<u64>,
+}
+
+impl Probes {
+    /// Notes that the host of a lane is asked; returns false if it was asked before.
+    fn begin(&mut self, lane: LaneId) -> bool {
+        let (word, bit) = (lane.index() / 64, 1 << (lane.index() % 64));
+        if self.asked.len() <= word {
+            self.asked.resize(word + 1, 0);
+        }
+        let Some(bits) = self.asked.get_mut(word) else { return false };
+        let is_new = *bits & bit == 0;
+        *bits |= bit;
+        is_new
+    }
+}
+
+impl<F: Frontier + History> Keeper<F> {
+    /// Asks the host of a page for one that does not exist, if the page is a reason to: its status is 200, and another
+    /// page of the host has the same text or nearly the same.
+    pub(super) fn probe_host(&mut self, visit: &Visit, repeats_text: bool, now: Time) -> Result<(), StoreError> {
+        let is_reason = match self.rules.soft_404 {
+            Soft404::Never => false,
+            Soft404::Auto => repeats_text,
+            Soft404::Always => visit.findings.facts.is_some(),
+        };
+        let is_page = visit.is_page() && visit.facts.status == Some(200) && visit.link.request.is_none();
+        let Some((lane, _)) = visit.for_keeper.slot.filter(|_| is_reason && is_page) else { return Ok(()) };
+        if self.ended().is_some() || self.leaving.contains(&lane) || !self.probes.begin(lane) {
+            return Ok(());
+        }
+        if let Some(link) = probe_of(&visit.link, &self.rules) {
+            self.bench.add_site_file(lane, link, Purpose::Probe, now);
+        }
+        Ok(())
+    }
+
+    /// Applies the answer of a host. Its links are not followed.
+    pub(super) fn read_probe(visit: &mut Visit) {
+        visit.for_keeper.found = FollowList::default();
+        visit.findings.skipped = Default::default();
+    }
+}
+
+/// The request for a page that does not exist, in the folder of this page; `None` if its URL is out of scope. The name
+/// depends on the crawl's secret key, so that a host cannot know it.
+fn probe_of(page: &Link, rules: &Rules) -> Option<Link> {
+    let name = xxh3_64_with_seed(page.url.authority().as_bytes(), rules.fingerprint_key);
+    let url: Url = page.url.join(&format!("argiope-{name:016x}")).ok()?;
+    let kind = LinkKind::Other;
+    let is_in_scope = rules.scope.judge(url.as_ref(), page.depth, LinkKind::Anchor) == ScopeVerdict::Follow;
+    let (via, depth, redirects) = (Some(page.url.clone()), page.depth, rules.max_redirects);
+    is_in_scope.then_some(Link { url, via, depth, redirects, tries: 0, kind, request: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_is_asked_once() {
+        let mut probes = Probes::default();
+        for lane in [0, 63, 64, 1_000] {
+            assert!(probes.begin(LaneId(lane)));
+            assert!(!probes.begin(LaneId(lane)));
+        }
+    }
+}
