@@ -1,5 +1,6 @@
 //! Virtual time, fault injection, and conformance suites for engines and frontiers.
 
+pub mod blocking_frontier;
 pub mod crash_files;
 pub mod crawling;
 pub mod engine_suite;

@@ -12,9 +12,10 @@ use argiope_core::base::custom_request::{CustomRequest, Method};
 use argiope_core::base::link::ALREADY_SENT;
 use argiope_core::{Link, LinkRef, Url};
 use argiope_fleet::cluster::{
-    BlockingFrontier, FleetClient, HostNews, LeaseToken, Nodes, QueuedLink, SettleReply, SettleRequest, TakeRequest,
-    TakeResult, WireNote, bucket_of,
+    FleetClient, HostNews, LeaseToken, Nodes, QueuedLink, SettleReply, SettleRequest, TakeRequest, TakeResult,
+    WireNote, bucket_of,
 };
+use argiope_testkit::blocking_frontier::BlockingFrontier;
 use argiope_testkit::frontier_suite as suite;
 use argiope_testkit::redis_cluster::{NODE_TIMEOUT_MS, RedisCluster};
 
@@ -266,7 +267,7 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
         "a page is settled once"
     );
     // Renewing a lease with a duration of zero ends it at once.
-    assert_eq!(client_one.renew(&[token(first.epoch)], 0).expect("renew"), [true]);
+    assert_eq!(client_one.renew(&[(token(first.epoch), 0)], 0).expect("renew"), [true]);
     let deadline = std::time::Instant::now() + Duration::from_secs(10);
     let second = loop {
         if let Some(acquired) = client_two.acquire(&[bucket], LEASE_MS, UNLIMITED).expect("acquire").first() {
@@ -277,7 +278,7 @@ fn leases_epochs_and_fencing(cluster: &RedisCluster) {
     };
     assert!(second.epoch > first.epoch);
     assert_eq!(second.queued, 4, "leased links are queued again");
-    assert_eq!(client_one.renew(&[token(first.epoch)], LEASE_MS).expect("renew"), [false]);
+    assert_eq!(client_one.renew(&[(token(first.epoch), 0)], LEASE_MS).expect("renew"), [false]);
     assert!(client_one.take(&[take_request(first.epoch, 2)]).expect("take")[0].is_none());
     assert_eq!(
         client_one.settle(&[settle(first.epoch, 2, link_two)]).expect("settle"),
@@ -359,7 +360,7 @@ fn the_next_owner_learns_how_long_to_wait(cluster: &RedisCluster) {
     assert_eq!(news.wait_ms + news.age_ms, 90_000);
     assert!(news.asked_ms.is_some_and(|asked| asked < 30_000), "{news:?}");
     // The next owner did not release the bucket: it may have asked until the end of its lease.
-    assert_eq!(client_two.renew(&[LeaseToken { epoch: 2, ..token }], 300).expect("renew"), [true]);
+    assert_eq!(client_two.renew(&[(LeaseToken { epoch: 2, ..token }, 0)], 300).expect("renew"), [true]);
     let news = first_news(&mut client_one, bucket);
     assert!(news.asked_ms.is_some_and(|asked| asked < 30_000), "{news:?}");
 }

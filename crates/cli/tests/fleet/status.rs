@@ -77,3 +77,44 @@ fn the_status_has_rates_and_warnings() {
     assert!(has_warning(&fleet.status(), "store_memory"), "{}", fleet.status());
     assert!(web.requests() > 20);
 }
+
+#[test]
+#[ignore = "needs redis-server"]
+fn processes_that_join_get_even_shares_of_the_hosts() {
+    let paths: Vec<String> = (0..400).map(|number| format!("/{number}")).collect();
+    let site = Site::http("0.0.0.0:0").expect("a port").robots("");
+    let port = site.address().port();
+    let page = Response::links(&paths).delay(Duration::from_millis(500));
+    let _web = PracticeWeb::new().site(site.fallback(page)).start().expect("a server");
+    let mut fleet = Fleet::new(RedisCluster::single());
+    // A busy machine may delay the renewal of a lease by some seconds.
+    fleet.lease = 10;
+    let roots: Vec<String> = (1..=120).map(|number| format!("http://127.0.3.{number}:{port}/")).collect();
+    let mut arguments: Vec<&str> = roots.iter().map(String::as_str).collect();
+    arguments.extend(["--no-sitemap", "--per-host", "1"]);
+    let mut processes = vec![fleet.spawn(&arguments)];
+    let hosts_of = |status: &Value| -> Vec<u64> {
+        let processes = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        processes.iter().filter_map(|process| process["hosts"].as_u64()).collect()
+    };
+    fleet.wait_for_status("all hosts at the first process", |status| hosts_of(status) == [120]);
+    processes.extend((0..2).map(|_| fleet.spawn(&arguments)));
+    // Within 15 % of the mean of 40. The hosts of a bucket move together.
+    fleet.wait_for_status("even shares", |status| {
+        let hosts = hosts_of(status);
+        hosts.len() == 3 && hosts.iter().all(|hosts| (34..=46).contains(hosts)) && hosts.iter().sum::<u64>() == 120
+    });
+    let mut killed = processes.remove(0);
+    killed.kill().expect("the process is killed");
+    wait(&mut killed);
+    fleet.wait_for_status("even shares of two processes", |status| {
+        let live = status["processes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let live = live.iter().filter(|process| process["is_live"] == true);
+        let hosts: Vec<u64> = live.filter_map(|process| process["hosts"].as_u64()).collect();
+        hosts.len() == 2 && hosts.iter().all(|hosts| (51..=69).contains(hosts))
+    });
+    for process in &mut processes {
+        process.kill().expect("the process is killed");
+        wait(process);
+    }
+}

@@ -365,8 +365,6 @@ pub struct Members {
     pub live: usize,
     /// All known processes, sorted by id.
     pub all: Vec<MemberInfo>,
-    /// The index of this process among the live ones.
-    pub index: usize,
     /// The time of the store in milliseconds since the Unix epoch.
     pub now_ms: u64,
     /// A process is live if its last heartbeat is not older than this, in milliseconds.
@@ -390,13 +388,12 @@ impl Members {
         let all = Self::all(client)?;
         let live: Vec<&MemberInfo> =
             all.iter().filter(|member| member.at.saturating_add(timeout_ms) > now_ms).collect();
-        let index = live.iter().position(|member| member.id == info.id).unwrap_or(0);
         for gone in all.iter().filter(|member| member.at.saturating_add(4 * timeout_ms) < now_ms) {
             client.plain(&key, &[b"HDEL", key.as_bytes(), gone.id.as_bytes()])?;
         }
         // At least this process is live.
         let live = live.len().max(1);
-        Ok(Self { live, all, index, now_ms, timeout_ms })
+        Ok(Self { live, all, now_ms, timeout_ms })
     }
 
     /// Whether this process has sent a heartbeat recently.

@@ -58,8 +58,8 @@ pub struct FleetFrontier {
     by_host: HashMap<Box<str>, LaneId>,
     /// The buckets that this process has leased.
     held: HashMap<u32, HeldBucket>,
-    /// The links that the keeper holds: fingerprint and bucket.
-    leased: HashMap<u64, u32>,
+    /// The links that the keeper holds: fingerprint, bucket and lane.
+    leased: HashMap<u64, (u32, LaneId)>,
     /// The number of links that are leased in advance, in all lanes.
     ahead: u64,
     /// In a recrawl: the previous records of the leased links, by fingerprint.
@@ -105,6 +105,10 @@ struct FleetLane {
     count: u64,
     /// The number of links still queued in the store.
     left: u64,
+    /// The number of links that the keeper holds.
+    taken: u64,
+    /// Whether the lease thread knows that the host has work.
+    is_busy: bool,
     /// The note about the host (an encoded `LaneNote`), which earlier owners of the bucket may have stored.
     note: Option<Vec<u8>>,
     /// The number of the last mark or note about this host.
@@ -206,14 +210,27 @@ impl FleetFrontier {
     /// Removes a link from `leased`. Returns its fingerprint and bucket.
     fn end_lease(&mut self, link: &Link) -> Result<(u64, u32), StoreError> {
         let fingerprint = link.fingerprint(self.key);
-        let Some(bucket) = self.leased.remove(&fingerprint) else {
+        let Some((bucket, lane)) = self.leased.remove(&fingerprint) else {
             return Err(StoreError::new(StoreErrorKind::Misuse, format!("{} is not leased", link.url)));
         };
+        if let Some(entry) = self.lanes.get_mut(&lane) {
+            entry.taken = entry.taken.saturating_sub(1);
+        }
+        self.note_work(lane);
         if let Some(held) = self.held.get_mut(&bucket) {
             held.leased = held.leased.saturating_sub(1);
         }
         self.earlier_records.remove(&fingerprint);
         Ok((fingerprint, bucket))
+    }
+
+    /// Tells the lease thread if a host has got work, or has none any more.
+    fn note_work(&mut self, lane: LaneId) {
+        let Some(entry) = self.lanes.get_mut(&lane) else { return };
+        let is_busy = entry.count + entry.left + entry.taken > 0;
+        if std::mem::replace(&mut entry.is_busy, is_busy) != is_busy {
+            self.shared.send_command(LeaseCommand::Busy { bucket: entry.bucket, is_busy });
+        }
     }
 
     /// Releases a bucket that is to be given up, once no request to its hosts is in flight, its records are settled, and
@@ -316,6 +333,7 @@ impl FleetFrontier {
             entry.count += 1;
             self.ahead += 1;
         }
+        self.note_work(lane);
         Ok(())
     }
 
@@ -351,6 +369,7 @@ impl FleetFrontier {
                 for TakenLink { link, .. } in host.links {
                     entry.links.entry(link.rank()).or_default().push_back(link);
                 }
+                self.note_work(lane);
                 news.push(if is_new { FrontierNews::TakenOver(lane) } else { FrontierNews::Work(lane) });
             }
             LeaseEvent::Leaving { bucket } => {
@@ -451,13 +470,14 @@ impl Frontier for FleetFrontier {
             return Ok(links);
         }
         entry.count -= links.len() as u64;
+        entry.taken += links.len() as u64;
         self.ahead -= links.len() as u64;
         let (bucket, count) = (entry.bucket, links.len());
         if let Some(held) = self.held.get_mut(&bucket) {
             held.leased += count as u64;
         }
         for link in &links {
-            self.leased.insert(link.fingerprint(self.key), bucket);
+            self.leased.insert(link.fingerprint(self.key), (bucket, lane));
         }
         self.shared.send_command(LeaseCommand::Consumed { bucket, host: entry.host.clone(), count });
         Ok(links)
@@ -520,6 +540,8 @@ impl Frontier for FleetFrontier {
                 links,
                 count: 0,
                 left: 0,
+                taken: 0,
+                is_busy: false,
                 note: None,
                 last_mark: 0,
                 has_crawl_delay: false,
@@ -715,7 +737,8 @@ mod tests {
             // The request in flight may still add to the note about the host.
             assert_eq!(frontier.lane(lane).map(|lane| lane.name), Some("h.example"));
             frontier.give_back(vec![link], ReturnTo::End).expect("it was leased");
-            assert_eq!(commands.try_iter().count(), 1, "only the link was taken: a robots.txt may be in flight");
+            let is_release = |command| matches!(command, LeaseCommand::Release { .. });
+            assert!(!commands.try_iter().any(is_release), "a robots.txt may be in flight");
             frontier.left(lane);
             assert!(commands.try_iter().any(|command| matches!(command, LeaseCommand::Release { bucket: 0 })));
             assert_eq!(frontier.lane(lane), None);

@@ -15,6 +15,7 @@ use super::client::{Acquired, BucketState, FleetClient, LeaseToken, TakeRequest}
 use super::connection::Unreachable;
 use super::crawl::{CrawlHead, FleetSettings, FleetState, MemberInfo, Members};
 use super::orders::CrawlOrders;
+use super::plan::{Plan, PlannedBucket, PlannedOwner, Tolerance, plan};
 use super::recall_thread::TakenLinks;
 use super::shared::{FleetTotals, LeaseCommand, LeaseEvent, Shared};
 
@@ -33,6 +34,13 @@ const SURVEY_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum sleep of the thread.
 const MAX_SLEEP: Duration = Duration::from_millis(200);
 
+/// After processes have joined or left, even small differences of work are balanced for this long.
+const REBALANCING_TIME: Duration = Duration::from_secs(15);
+/// For how long this process must have much more work than the mean before it releases some, if no process joins or
+/// leaves.
+const UNEVEN_TIME: Duration = Duration::from_secs(10);
+/// A bucket with work that no process has taken for this long may be taken by any.
+const UNCLAIMED_TIME: Duration = Duration::from_secs(5);
 /// The rate of pages is an average over this time.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
 
@@ -113,6 +121,12 @@ pub struct LeaseThread {
     first_heartbeat: Option<Instant>,
     /// The number of processes among which the limits were last divided; 0 before that.
     divided_among: usize,
+    /// The processes that took buckets at the last survey, and when they changed.
+    takers: (Vec<String>, Instant),
+    /// Since when this process has much more work than the mean.
+    uneven_since: Option<Instant>,
+    /// Since when each bucket with work has no owner.
+    free_since: Vec<Option<Instant>>,
     /// Limit on requests in flight to one IP address, used if the settings of the crawl contain none.
     default_per_ip: Option<usize>,
     /// Times of the last heartbeats, and how many pages had been fetched then.
@@ -133,6 +147,8 @@ struct LeasedBucket {
     queued: u64,
     /// Whether the next call of [`LeaseThread::take`] leases links, because more are queued.
     should_take: bool,
+    /// The hosts of which the keeper holds links, or links are leased in advance or known to be queued.
+    busy_hosts: u64,
     /// Whether the bucket is being released.
     is_leaving: bool,
     /// How many more pages may be leased, if there is a limit on pages.
@@ -162,6 +178,7 @@ impl LeaseThread {
             client,
             shared,
             had_owner: vec![false; settings.buckets as usize],
+            free_since: vec![None; settings.buckets as usize],
             first_settings: settings.clone(),
             settings,
             orders: CrawlOrders::default(),
@@ -178,6 +195,8 @@ impl LeaseThread {
             warned_single_copy: false,
             first_heartbeat: None,
             divided_among: 0,
+            takers: (Vec::new(), Instant::now()),
+            uneven_since: None,
             default_per_ip,
             page_samples: VecDeque::new(),
             watcher,
@@ -251,6 +270,11 @@ impl LeaseThread {
                 self.ahead = self.ahead.saturating_sub(count);
                 held.should_take |= leases.leased < LOW_WATERMARK && leases.queued > 0;
             }
+            LeaseCommand::Busy { bucket, is_busy } => {
+                if let Some(held) = self.held.get_mut(&bucket) {
+                    held.busy_hosts = held.busy_hosts.saturating_add_signed(if is_busy { 1 } else { -1 });
+                }
+            }
             LeaseCommand::Queued { bucket, queued } => {
                 if let Some(held) = self.held.get_mut(&bucket) {
                     held.set_queued(queued);
@@ -285,9 +309,11 @@ impl LeaseThread {
     /// the store.
     fn renew(&mut self) -> Result<(), Unreachable> {
         let (sent_at, lease_start) = (Instant::now(), (self.shared.now)());
-        let tokens: Vec<LeaseToken> =
-            self.held.iter().map(|(bucket, held)| LeaseToken { bucket: *bucket, epoch: held.epoch }).collect();
-        let renewed = self.client.renew(&tokens, self.times.lease_ms())?;
+        let leases = self.held.iter();
+        let leases: Vec<_> = leases
+            .map(|(bucket, held)| (LeaseToken { bucket: *bucket, epoch: held.epoch }, held.hosts_with_work()))
+            .collect();
+        let renewed = self.client.renew(&leases, self.times.lease_ms())?;
         if renewed.iter().all(|is_renewed| *is_renewed) {
             self.shared.lease.renew(lease_start + self.times.lease, (self.shared.now)());
             self.last_renewal = sent_at;
@@ -497,7 +523,7 @@ impl LeaseThread {
             pages_per_second: (pages_per_second * 10.0).round() / 10.0,
             pages,
             lease_ms: (self.times.lease.saturating_sub(self.last_renewal.elapsed())).as_millis() as u64,
-            hosts: self.held.values().map(|held| held.hosts.len()).sum(),
+            hosts: self.held.values().map(|held| held.hosts_with_work() as usize).sum(),
             backlog: self.shared.outgoing().settled.len() as u64 + self.shared.unsettled.load(Ordering::Relaxed),
             resting,
             longest_rest,
@@ -572,50 +598,88 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Moves towards a fair share of buckets: releases those above it, and acquires those that are free or expired.
+    /// Moves towards an even share of the work: releases buckets above it, and acquires free ones ([`plan`]).
     fn balance(&mut self, states: &[BucketState], members: &Members) -> Result<(), Unreachable> {
         let active = self.active_processes(members.live);
-        let is_active = members.index < active;
-        let share = if is_active { (self.settings.buckets as usize).div_ceil(active) } else { 0 };
-        let staying = self.held.values().filter(|held| !held.is_leaving).count();
-        if staying > share {
-            let surplus: Vec<u32> = self
-                .held
-                .iter()
-                .rev()
-                .filter(|(_, held)| !held.is_leaving)
-                .map(|(bucket, _)| *bucket)
-                .take(staying - share)
-                .collect();
-            for bucket in surplus {
-                if let Some(held) = self.held.get_mut(&bucket) {
-                    held.is_leaving = true;
-                }
-                self.shared.send_event(LeaseEvent::Leaving { bucket });
-            }
+        // A process that cannot store results takes nothing.
+        let takers = members.live().take(active).filter(|member| member.stalled.is_none());
+        let takers: Vec<String> = takers.map(|member| member.id.clone()).collect();
+        if takers != self.takers.0 {
+            self.takers = (takers.clone(), Instant::now());
+        }
+        if takers.is_empty() {
             return Ok(());
         }
+        let buckets = self.planned_buckets(states, &takers, members.now_ms);
         let own_id = self.client.owner().to_owned();
-        // Each process starts its search at another bucket, so that two processes rarely try the same ones.
-        let start = members.index.saturating_mul(share);
-        let count = states.len();
-        let free: Vec<u32> = (0..count)
-            .map(|offset| (start + offset) % count.max(1))
-            .filter(|bucket| !self.held.contains_key(&(*bucket as u32)))
-            .filter(|bucket| {
-                let state = &states[*bucket];
-                // This process owns a bucket without holding it if the answer to `acquire` was lost.
-                state.owner.is_empty() || state.owner == own_id || state.until <= members.now_ms
-            })
-            .map(|bucket| bucket as u32)
-            .take(share.saturating_sub(staying))
-            .collect();
+        let me = takers.iter().position(|id| *id == own_id);
+        let tolerance = if self.takers.1.elapsed() < REBALANCING_TIME { Tolerance::Small } else { Tolerance::Large };
+        let Plan { mut release, acquire } = match me {
+            Some(me) => plan(&buckets, me, takers.len(), tolerance),
+            None => Plan { release: self.held.keys().copied().collect(), acquire: Vec::new() },
+        };
+        // The work of the same processes changes all the time, so it must be uneven for a while.
+        if release.is_empty() || tolerance == Tolerance::Small || me.is_none() {
+            self.uneven_since = None;
+        } else if self.uneven_since.get_or_insert_with(Instant::now).elapsed() < UNEVEN_TIME {
+            release.clear();
+        } else {
+            self.uneven_since = None;
+        }
+        for bucket in release {
+            let Some(held) = self.held.get_mut(&bucket).filter(|held| !held.is_leaving) else { continue };
+            held.is_leaving = true;
+            self.shared.send_event(LeaseEvent::Leaving { bucket });
+        }
+        let unclaimed = self.unclaimed(&buckets).into_iter().filter(|_| me.is_some());
+        let mut free: Vec<u32> = acquire.into_iter().chain(unclaimed).collect();
+        free.sort_unstable();
+        free.dedup();
+        self.acquire(&free)
+    }
+
+    /// The buckets as a plan sees them.
+    fn planned_buckets(&self, states: &[BucketState], takers: &[String], now_ms: u64) -> Vec<PlannedBucket> {
+        let indexes: HashMap<&str, usize> = takers.iter().zip(0..).map(|(id, index)| (id.as_str(), index)).collect();
+        let planned = |(number, state): (u32, &BucketState)| {
+            if let Some(held) = self.held.get(&number) {
+                let me = indexes.get(self.client.owner()).filter(|_| !held.is_leaving);
+                let owner = me.map_or(PlannedOwner::Other, |me| PlannedOwner::Taker(*me));
+                return PlannedBucket { hosts: held.hosts_with_work(), owner };
+            }
+            // This process owns a bucket without holding it if the answer to `acquire` was lost.
+            let is_free = state.owner.is_empty() || state.owner == self.client.owner() || state.until <= now_ms;
+            let owner = match indexes.get(state.owner.as_str()) {
+                _ if is_free => PlannedOwner::Free,
+                Some(taker) => PlannedOwner::Taker(*taker),
+                None => PlannedOwner::Other,
+            };
+            PlannedBucket { hosts: state.hosts, owner }
+        };
+        (0..).zip(states).map(planned).collect()
+    }
+
+    /// Buckets with work that have been free for so long that any process may take them.
+    fn unclaimed(&mut self, buckets: &[PlannedBucket]) -> Vec<u32> {
+        let mut unclaimed = Vec::new();
+        for ((number, bucket), since) in (0..).zip(buckets).zip(&mut self.free_since) {
+            if bucket.owner != PlannedOwner::Free || bucket.hosts == 0 {
+                *since = None;
+            } else if since.get_or_insert_with(Instant::now).elapsed() >= UNCLAIMED_TIME {
+                unclaimed.push(number);
+            }
+        }
+        unclaimed
+    }
+
+    /// Acquires those of these buckets that no other process acquires first.
+    fn acquire(&mut self, free: &[u32]) -> Result<(), Unreachable> {
         if free.is_empty() {
             return Ok(());
         }
         let (sent_at, lease_start) = (Instant::now(), (self.shared.now)());
         let is_limited = self.settings.max_pages.is_some();
-        let acquired = self.client.acquire(&free, self.times.lease_ms(), is_limited)?;
+        let acquired = self.client.acquire(free, self.times.lease_ms(), is_limited)?;
         // One lease of the process covers all its buckets. This call has not renewed older ones, so only the first
         // acquisition may set the end of the lease.
         if self.held.is_empty() && !acquired.is_empty() {
@@ -631,6 +695,7 @@ impl LeaseThread {
                 hosts: HashMap::new(),
                 queued,
                 should_take: queued > 0,
+                busy_hosts: 0,
                 is_leaving: false,
                 quota,
             };
@@ -651,6 +716,11 @@ impl LeaseThread {
 }
 
 impl LeasedBucket {
+    /// The number of hosts with work, as far as it is known.
+    fn hosts_with_work(&self) -> u64 {
+        self.busy_hosts.max(u64::from(self.queued > 0))
+    }
+
     /// Updates the number of queued links, and whether more can be leased.
     fn set_queued(&mut self, queued: u64) {
         self.queued = queued;

@@ -184,6 +184,8 @@ pub struct FleetTotals {
 pub enum LeaseCommand {
     /// The keeper took this number of links of a host.
     Consumed { bucket: u32, host: Box<str>, count: usize },
+    /// A host of a bucket has work, or has none any more.
+    Busy { bucket: u32, is_busy: bool },
     /// After a put, this number of links is queued in a bucket.
     Queued { bucket: u32, queued: u64 },
     /// No link of this bucket is in progress or unsettled any more.

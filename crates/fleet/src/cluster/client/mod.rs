@@ -40,8 +40,6 @@ struct Scripts {
     mark: Script,
     /// Stores notes about hosts.
     note: Script,
-    /// Whether a fingerprint is in the seen set.
-    known: Script,
     /// Changes a number, and returns the counts of a bucket. `WAIT` waits for the last write of its own connection and
     /// for all writes before it. So after this script, it also covers the writes of other processes.
     confirm: Script,
@@ -81,7 +79,6 @@ impl Scripts {
             give_back: bucket_script(include_str!("../lua/give_back.lua")),
             mark: bucket_script(include_str!("../lua/mark.lua")),
             note: bucket_script(include_str!("../lua/note.lua")),
-            known: bucket_script(include_str!("../lua/known.lua")),
             confirm: bucket_script(include_str!("../lua/confirm.lua")),
             credit: bucket_script(include_str!("../lua/credit.lua")),
             refund: bucket_script(include_str!("../lua/refund.lua")),
@@ -214,6 +211,8 @@ pub struct BucketState {
     pub epoch: u64,
     /// When the lease ends, in milliseconds since the Unix epoch by the clock of the node.
     pub until: u64,
+    /// Hosts with work.
+    pub hosts: u64,
     pub known: u64,
     pub queued: u64,
     pub leased: u64,
@@ -320,14 +319,15 @@ impl FleetClient {
         Ok(acquired)
     }
 
-    /// Renews leases. Returns for each whether this process still has it.
-    pub fn renew(&mut self, tokens: &[LeaseToken], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
+    /// Renews leases, and stores how many hosts of each bucket have work. Returns for each whether this process still has
+    /// it.
+    pub fn renew(&mut self, leases: &[(LeaseToken, u64)], lease_ms: u64) -> Result<Vec<bool>, Unreachable> {
         let scripts = Arc::clone(&self.scripts);
         let duration = number(store_lease_ms(lease_ms));
-        let commands: Vec<_> = tokens
+        let commands: Vec<_> = leases
             .iter()
-            .map(|token| {
-                let arguments = [self.token_arguments(*token), vec![duration.clone()]].concat();
+            .map(|(token, hosts)| {
+                let arguments = [self.token_arguments(*token), vec![duration.clone(), number(*hosts)]].concat();
                 self.script(&scripts.renew, token.bucket, arguments)
             })
             .collect();
@@ -504,14 +504,6 @@ impl FleetClient {
         }
         let command = self.script(&scripts.mark, token.bucket, arguments);
         Ok(integer(&self.run_one_replicated(command)?) == 1)
-    }
-
-    /// Whether a fingerprint is in the seen set.
-    pub fn is_known(&mut self, bucket: u32, fingerprint: u64) -> Result<bool, Unreachable> {
-        let scripts = Arc::clone(&self.scripts);
-        let arguments = vec![fingerprint.to_be_bytes().to_vec()];
-        let command = self.script(&scripts.known, bucket, arguments);
-        Ok(integer(&self.run_one(command)?) == 1)
     }
 
     /// Stores notes about hosts for the next owners of their buckets. Returns for each bucket whether this process still

@@ -44,7 +44,7 @@ const BUCKETS_PER_PIPELINE: usize = 512;
 impl FleetClient {
     /// The state of all buckets. Each bucket is read atomically, but not all together.
     pub fn survey(&mut self, buckets: u32) -> Result<Vec<BucketState>, Unreachable> {
-        let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages", "bytes"];
+        let fields = ["owner", "epoch", "until", "known", "queued", "leased", "settled", "pages", "bytes", "hosts"];
         let commands: Vec<_> = (0..buckets)
             .map(|bucket| {
                 let key = format!("{{{}:{bucket}}}head", self.name);
@@ -72,6 +72,7 @@ impl FleetClient {
                 settled: count_at(6),
                 pages: count_at(7),
                 bytes: count_at(8),
+                hosts: count_at(9),
             });
         }
         Ok(states)

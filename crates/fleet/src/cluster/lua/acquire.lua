@@ -13,5 +13,6 @@ if head[1] and head[1] ~= '' then
 end
 if ARGV[3] == '1' then redis.call('HSETNX', HEAD, 'quota', 0) end
 local epoch = redis.call('HINCRBY', HEAD, 'epoch', 1)
-redis.call('HSET', HEAD, 'owner', ARGV[1], 'until', text(now + tonumber(ARGV[2])), 'taken', 0)
+redis.call('HSET', HEAD, 'owner', ARGV[1], 'until', text(now + tonumber(ARGV[2])), 'taken', 0,
+  'hosts', redis.call('HLEN', HOST))
 return { 1, epoch, number(redis.call('HGET', HEAD, 'queued')), number(head[5]) }

@@ -1,7 +1,7 @@
 -- Shared by all scripts of a bucket. The six keys of a bucket have one hash tag and are declared by every script, so
 -- that a slot can be moved between nodes at any time.
 --   head   hash  owner, epoch, until; asked = the latest time at which an earlier owner may have sent a request, and the
---                node whose clock that is; known, queued, leased, settled, pages, bytes; level and split of the seen set;
+--                node whose clock that is; hosts = how many hosts have work, for the plan; known, queued, leased, settled, pages, bytes; level and split of the seen set;
 --                e<epoch>:<owner> = last settled sequence number; number of the last take; quota and its transfers
 --   seen   hash  block number -> fingerprints, 8 bytes each
 --   host   hash  host -> rank:first block:last block:links, one for each rank, the lowest first. The rank of a link is

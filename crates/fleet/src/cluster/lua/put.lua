@@ -91,7 +91,10 @@ if settled > 0 then redis.call('HINCRBY', HEAD, 'settled', settled) end
 for index in pairs(dirty) do
   redis.call('HSET', SEEN, text(index), blocks[index])
 end
-redis.call('HSET', HEAD, 'known', text(known), 'queued', text(queued), 'level', level, 'split', text(split))
+-- The owner counts hosts whose links are all leased, too.
+local hosts = math.max(number(redis.call('HGET', HEAD, 'hosts')), redis.call('HLEN', HOST))
+redis.call('HSET', HEAD, 'known', text(known), 'queued', text(queued), 'level', level, 'split', text(split),
+  'hosts', text(hosts))
 local flags = table.concat(answer)
 if ARGV[1] ~= '0' then redis.call('SET', KEYS[7], ARGV[1] .. ':' .. flags, 'EX', REMEMBER_SECONDS) end
 return { flags, known, queued }

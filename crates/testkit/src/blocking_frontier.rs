@@ -8,22 +8,20 @@ use argiope_core::crawl::schedule::frontier::{
 };
 use argiope_core::{Counts, Frontier, LaneId, Link, LinkRef, StoreError, StoreErrorKind};
 
-use super::client::{FleetClient, LeaseToken, SettleReply, SettleRequest, TakeRequest};
-use super::codec::QueuedLink;
-use super::{Unreachable, bucket_of};
+use argiope_fleet::cluster::{
+    FleetClient, LeaseToken, QueuedLink, SettleReply, SettleRequest, TakeRequest, Unreachable, bucket_of,
+};
 use argiope_store::lanes::LaneNames;
 
 /// Duration of this frontier's leases.
 const LEASE_MS: u64 = 60_000;
 
-impl From<Unreachable> for StoreError {
-    fn from(fault: Unreachable) -> Self {
-        Self::new(StoreErrorKind::File, format!("the store of the fleet: {}", fault.message))
-    }
+fn store_error(fault: Unreachable) -> StoreError {
+    StoreError::new(StoreErrorKind::File, format!("the store of the fleet: {}", fault.message))
 }
 
 /// A frontier in a cluster that waits for every reply, for tests of the scripts. A crawl uses
-/// [`FleetFrontier`](super::FleetFrontier) instead.
+/// `FleetFrontier` instead.
 pub struct BlockingFrontier {
     client: FleetClient,
     /// The key of the fingerprints.
@@ -35,6 +33,8 @@ pub struct BlockingFrontier {
     held: HashMap<u32, HeldEpoch>,
     /// The number of queued links of each lane.
     queued: HashMap<LaneId, u64>,
+    /// The fingerprints of the links that were put. No other client puts links into the crawls of the tests.
+    known: HashSet<u64>,
     /// The fingerprints of the leased links.
     leased: HashSet<u64>,
     counts: Counts,
@@ -57,6 +57,7 @@ impl BlockingFrontier {
             names: LaneNames::default(),
             held: HashMap::new(),
             queued: HashMap::new(),
+            known: HashSet::new(),
             leased: HashSet::new(),
             counts: Counts::default(),
         }
@@ -69,7 +70,7 @@ impl BlockingFrontier {
         }
         // The crawls of the tests have no page limit.
         let is_limited = false;
-        let acquired = self.client.acquire(&[bucket], LEASE_MS, is_limited)?;
+        let acquired = self.client.acquire(&[bucket], LEASE_MS, is_limited).map_err(store_error)?;
         let Some(acquired) = acquired.first() else {
             return Err(StoreError::new(StoreErrorKind::Locked, format!("bucket {bucket} has another owner")));
         };
@@ -101,8 +102,9 @@ impl Frontier for BlockingFrontier {
         let mut batches: BTreeMap<u32, (Vec<usize>, Vec<QueuedLink>)> = BTreeMap::new();
         for (index, link) in links.iter().enumerate() {
             let bucket = bucket_of(link.url.host(), self.buckets);
-            let is_known = self.client.is_known(bucket, link.fingerprint(self.key))?;
+            let is_known = self.known.contains(&link.fingerprint(self.key));
             if admit(index, if is_known { Standing::Known } else { Standing::Unknown }) {
+                self.known.insert(link.fingerprint(self.key));
                 let (indexes, batch) = batches.entry(bucket).or_default();
                 indexes.push(index);
                 batch.push(QueuedLink::new(*link, self.key));
@@ -113,7 +115,7 @@ impl Frontier for BlockingFrontier {
             indexes_by_bucket.push(indexes);
             links_by_bucket.push((bucket, batch));
         }
-        let results = self.client.put_idempotent(&links_by_bucket)?;
+        let results = self.client.put_idempotent(&links_by_bucket).map_err(store_error)?;
         let mut placements = vec![Placement::NotAdded; links.len()];
         for (indexes, result) in indexes_by_bucket.into_iter().zip(results) {
             for (index, _) in indexes.into_iter().zip(result.new).filter(|(_, new)| *new) {
@@ -134,7 +136,7 @@ impl Frontier for BlockingFrontier {
         let max_links = max_links.min(1 << 20);
         let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_take) + 1;
         let request = TakeRequest { token, sequence, max_links, max_per_other_host: 0, hosts: vec![(host, max_links)] };
-        let Some(Some(result)) = self.client.take(&[request])?.into_iter().next() else {
+        let Some(Some(result)) = self.client.take(&[request]).map_err(store_error)?.into_iter().next() else {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         };
         if let Some(held) = self.held.get_mut(&token.bucket) {
@@ -158,7 +160,9 @@ impl Frontier for BlockingFrontier {
             let token = self.token(bucket_of(link.url.host(), self.buckets))?;
             let sequence = self.held.get(&token.bucket).map_or(0, |held| held.last_settle) + 1;
             let request = SettleRequest { token, sequence, pages: 1, bytes: 0, fingerprints: vec![fingerprint] };
-            if let Some(SettleReply::Refused(why)) = self.client.settle(&[request])?.into_iter().next() {
+            if let Some(SettleReply::Refused(why)) =
+                self.client.settle(&[request]).map_err(store_error)?.into_iter().next()
+            {
                 return Err(StoreError::new(StoreErrorKind::Locked, format!("a settle was refused: {why}")));
             }
             if let Some(held) = self.held.get_mut(&token.bucket) {
@@ -175,7 +179,7 @@ impl Frontier for BlockingFrontier {
             self.end_lease(&link)?;
             let token = self.token(bucket_of(link.url.host(), self.buckets))?;
             let stored = QueuedLink::new(LinkRef::from(&link), self.key);
-            if !self.client.give_back(token, &[stored])? {
+            if !self.client.give_back(token, &[stored]).map_err(store_error)? {
                 return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
             }
             let lane = self.lane_of(link.url.host())?;
@@ -210,7 +214,7 @@ impl Frontier for BlockingFrontier {
         // The number of tries tells the next owner of the bucket that the request was sent.
         let sent = Link { tries: ALREADY_SENT, ..link.clone() };
         let stored = QueuedLink::new(LinkRef::from(&sent), self.key);
-        if !self.client.update_leased(token, &[stored])? {
+        if !self.client.update_leased(token, &[stored]).map_err(store_error)? {
             return Err(StoreError::new(StoreErrorKind::Locked, "the lease of a bucket has ended"));
         }
         Ok(())
