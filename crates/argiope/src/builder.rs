@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use argiope_core::crawl::hooks::{OutgoingRequest, ResponseStart};
+use argiope_core::crawl::hooks::{BodyWriter, OutgoingRequest, ResponseStart};
 use argiope_core::crawl::rules::{
     BadValue, Config, ConfigError, HeaderLine, Pace, ProgramSettings, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
 };
@@ -19,8 +20,9 @@ use argiope_runtime::shared_hosts::SharedHosts;
 use tokio::sync::oneshot;
 
 use crate::crawl::Means;
-use crate::hooks::{Filter, Hooks, LinkingPage, OnRequest, OnResponse};
+use crate::hooks::{Filter, Hooks, LinkingPage, OnRequest};
 use crate::library_messages::in_library_words;
+use crate::own_resolver::OwnResolver;
 use crate::settings;
 use crate::sink::{self, CLOSURE_INTERVAL, ClosureSink, Sink, SinkError};
 use crate::{Crawl, CrawlHandle, Error, Page, Pages, Request, Store, Summary};
@@ -423,7 +425,35 @@ impl CrawlBuilder {
     /// ```
     #[must_use]
     pub fn on_response(mut self, hook: impl Fn(&ResponseStart<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.hooks.response = Some(OnResponse(Arc::new(hook)));
+        self.hooks.response.wants_body = Some(Arc::new(hook));
+        self
+    }
+
+    /// Calls `open` with the status and the headers of each page's response. If it returns a writer, such as a file, the
+    /// body is written to it while it arrives, with content codings decoded, and is not held in memory. So it may be
+    /// larger than memory: set [`max_size`](Self::max_size) and [`timeout`](Self::timeout) to what you expect. The page
+    /// is delivered when the writer has been flushed, without a body, but with its length
+    /// ([`Facts::bytes_body`](crate::Facts::bytes_body)) and digest, and with [`truncated`](Page::truncated) if the body
+    /// is incomplete.
+    ///
+    /// The closure is called once for each attempt. The writer is used on a worker thread, so one that blocks for long
+    /// delays other fetches. If it fails, the page fails with [`ErrorKind::Hook`](crate::ErrorKind::Hook).
+    ///
+    /// ```
+    /// # fn run(root: &str) {
+    /// let crawl = argiope::Crawl::builder(root).max_size(100 << 30).stream_body(|response| {
+    ///     let name = response.url().path().rsplit('/').next().filter(|name| name.ends_with(".iso"))?;
+    ///     let file = std::fs::File::create_new(format!("images/{name}")).ok()?;
+    ///     Some(Box::new(file))
+    /// });
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn stream_body(
+        mut self,
+        open: impl Fn(&ResponseStart<'_>) -> Option<BodyWriter> + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.response.stream_body = Some(Arc::new(open));
         self
     }
 
@@ -452,8 +482,31 @@ impl CrawlBuilder {
         self
     }
 
+    /// Asks `resolve` for the addresses of each host name, in place of the system. `None` leaves the name to the system,
+    /// and an empty list means that the host does not exist. Addresses of private networks are refused as ever. It runs
+    /// on the scheduling thread, so it must be quick: look names up before, or keep them in memory.
+    ///
+    /// ```
+    /// # fn run(root: &str, hosts: std::collections::HashMap<String, std::net::IpAddr>) {
+    /// let crawl = argiope::Crawl::builder(root).resolve_with(move |host| hosts.get(host).map(|address| vec![*address]));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn resolve_with(mut self, resolve: impl Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
+        self.hooks.resolve = Some(OwnResolver(Arc::new(resolve)));
+        self
+    }
+
     /// The fetchers of the crawl: its engine, or the transport.
     fn fetchers(&self) -> Result<Fetchers, Error> {
+        let fetchers = self.connecting_fetchers()?;
+        Ok(match &self.hooks.resolve {
+            Some(resolver) => fetchers.preceded_by(Box::new(resolver.clone())),
+            None => fetchers,
+        })
+    }
+
+    fn connecting_fetchers(&self) -> Result<Fetchers, Error> {
         let Some(SharedTransport(shared)) = &self.transport else { return Ok(Fetchers::engine(self.config.engine)) };
         let transport = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
         let used = || Error::input("the transport is used by another crawl of this builder: set one for each crawl");

@@ -6,28 +6,32 @@ use std::sync::Arc;
 
 use argiope_content::{Article, Document};
 use argiope_core::Url;
-use argiope_core::crawl::hooks::{OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
+use argiope_core::crawl::hooks::{BodyWriter, OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
 use argiope_core::crawl::rules::ProgramSettings;
 use argiope_core::page::follow::{LinkFilter, LinkJudge, LinkPage, LinkVerdict, PageLink};
 use argiope_core::page::reader::decode;
 use serde_json::Value;
+
+use crate::own_resolver::OwnResolver;
 
 /// The closures of a crawl.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hooks {
     pub filter: Option<Filter>,
     pub request: Option<OnRequest>,
-    pub response: Option<OnResponse>,
+    pub response: OnResponse,
+    /// Looks host names up.
+    pub resolve: Option<OwnResolver>,
 }
 
 impl Hooks {
     /// The settings of a program that has these closures, and defaults otherwise.
     pub fn into_program_settings(self) -> ProgramSettings {
-        let Self { filter, request, response } = self;
+        let Self { filter, request, response, resolve: _ } = self;
         ProgramSettings {
             link_filter: filter.map(|filter| Arc::new(filter) as _),
             request_hook: request.map(|hook| Arc::new(hook) as _),
-            response_hook: response.map(|hook| Arc::new(hook) as _),
+            response_hook: response.is_used().then(|| Arc::new(response) as _),
             ..ProgramSettings::default()
         }
     }
@@ -48,8 +52,23 @@ impl RequestHook for OnRequest {
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct OnResponse(pub Arc<dyn Fn(&ResponseStart<'_>) -> bool + Send + Sync>);
+/// The closures that get the start of a response.
+#[derive(Clone, Default)]
+pub(crate) struct OnResponse {
+    /// Whether the body must be read.
+    pub wants_body: Option<Arc<WantsBody>>,
+    /// Where the body is written.
+    pub stream_body: Option<Arc<OpenBody>>,
+}
+
+type WantsBody = dyn Fn(&ResponseStart<'_>) -> bool + Send + Sync;
+type OpenBody = dyn Fn(&ResponseStart<'_>) -> Option<BodyWriter> + Send + Sync;
+
+impl OnResponse {
+    fn is_used(&self) -> bool {
+        self.wants_body.is_some() || self.stream_body.is_some()
+    }
+}
 
 impl fmt::Debug for OnResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,7 +78,11 @@ impl fmt::Debug for OnResponse {
 
 impl ResponseHook for OnResponse {
     fn wants_body(&self, response: &ResponseStart<'_>) -> bool {
-        (self.0)(response)
+        self.wants_body.as_ref().is_none_or(|wants_body| wants_body(response))
+    }
+
+    fn open_body(&self, response: &ResponseStart<'_>) -> Option<BodyWriter> {
+        self.stream_body.as_ref().and_then(|stream_body| stream_body(response))
     }
 }
 

@@ -23,6 +23,8 @@
 //! | do so from another task or thread | [`Crawl::handle`] |
 //! | send forms, headers and priorities, log in | [`Request::form`], [`Request::from_form`], [`Request::header`] |
 //! | inspect or change requests and responses | [`CrawlBuilder::on_request`], [`CrawlBuilder::on_response`] |
+//! | write bodies to files while they arrive | [`CrawlBuilder::stream_body`] |
+//! | look host names up yourself | [`CrawlBuilder::resolve_with`] |
 //! | write without async | [`CrawlBuilder::start_blocking`] |
 //! | process pages in batches or in parallel, and lose none | [`Crawl::next_batch`], [`Crawl::next_acked`], [`Ack`] |
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
@@ -48,6 +50,7 @@ mod form;
 mod handle;
 mod hooks;
 mod library_messages;
+mod own_resolver;
 mod page;
 mod page_builder;
 mod page_links;
@@ -63,7 +66,7 @@ pub use argiope_content::{
 };
 pub use argiope_core::base::custom_request::{CustomRequest, Method};
 pub use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
-pub use argiope_core::crawl::hooks::{InvalidHeader, OutgoingRequest, ResponseStart};
+pub use argiope_core::crawl::hooks::{BodyWriter, InvalidHeader, OutgoingRequest, ResponseStart};
 pub use argiope_core::crawl::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use argiope_core::crawl::visit::{Facts, PageFindings, Timings};

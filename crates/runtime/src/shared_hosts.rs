@@ -270,7 +270,9 @@ impl Membership {
         (lane.state, lane.has_left) = (LaneState::Unwanted, true);
         let host = Arc::clone(&lane.host);
         let mut table = self.hosts.lock();
-        if let Some(shared) = table.hosts.get_mut(&host).filter(|_| std::mem::take(&mut lane.has_asked)) {
+        // A link that is leased still was in flight until now.
+        let has_asked = std::mem::take(&mut lane.has_asked) || lane.leased > 0;
+        if let Some(shared) = table.hosts.get_mut(&host).filter(|_| has_asked) {
             shared.note.asked = Some(unix_millis());
         }
         let next = table.release(self.crawl, &host);

@@ -21,7 +21,15 @@ pub trait RequestHook: Debug + Send + Sync {
 pub trait ResponseHook: Debug + Send + Sync {
     /// Whether the body must be read.
     fn wants_body(&self, response: &ResponseStart<'_>) -> bool;
+
+    /// Where the body is written while it arrives, with content codings decoded; `None` to treat it like every other.
+    fn open_body(&self, _response: &ResponseStart<'_>) -> Option<BodyWriter> {
+        None
+    }
 }
+
+/// Takes a body while it arrives.
+pub type BodyWriter = Box<dyn std::io::Write + Send>;
 
 /// A request that is about to be sent.
 pub struct OutgoingRequest<'a> {

@@ -14,7 +14,7 @@ use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::base::quota::SlowResponseQuota;
 use crate::base::time::Time;
 use crate::base::user_code::call_closure;
-use crate::crawl::hooks::ResponseStart;
+use crate::crawl::hooks::{BodyWriter, ResponseHook, ResponseStart};
 use crate::crawl::marks::Mark;
 use crate::crawl::rules::Rules;
 use crate::crawl::visit::Visit;
@@ -65,8 +65,10 @@ pub(super) struct ReceivedResponse {
     head_bytes: usize,
     /// The response hook refused the body, or it panicked.
     pub(super) is_body_refused: bool,
-    /// The panic of the response hook.
-    pub(super) hook_panic: Option<Failure>,
+    /// Why a closure of the user failed: it panicked, or the body could not be written.
+    pub(super) hook_failure: Option<Failure>,
+    /// Where the hook wants the body to be written.
+    pub(super) writer: Option<BodyWriter>,
     /// Set between the last byte and the visit.
     mark: Option<Mark>,
     /// Bytes that were fed and wait, because the decode slice was used up or because decoding waits for memory.
@@ -113,6 +115,20 @@ impl SitemapRead {
         let weight = self.reader.weight();
         self.charge.grow(weight.saturating_sub(self.charged));
         self.charged = self.charged.max(weight);
+    }
+}
+
+impl ReceivedResponse {
+    /// Uses the writer of the body, if there is one. After an error it is not used again.
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut BodyWriter) -> std::io::Result<()>) {
+        let Some(writer) = &mut self.writer else { return };
+        let written = call_closure("stream_body", || write(writer));
+        let failure = match written {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => Failure::new(ErrorKind::Hook, format!("the body cannot be written: {error}")),
+            Err(panic) => panic,
+        };
+        (self.writer, self.hook_failure) = (None, Some(failure));
     }
 }
 
@@ -438,11 +454,14 @@ impl Receiver for Exchange {
         let start = ResponseStart::new(&self.job.link, head);
         let wants_body = hook.map_or(Ok(true), |hook| call_closure("on_response", || hook.wants_body(&start)));
         let is_body_refused = wants_body != Ok(true);
-        let hook_panic = wants_body.err();
+        let open_body = |hook: &Arc<dyn ResponseHook>| call_closure("stream_body", || hook.open_body(&start));
+        let writer = hook.filter(|_| !is_body_refused).map_or(Ok(None), open_body);
+        let (writer, no_writer) = writer.map_or_else(|panic| (None, Some(panic)), |writer| (writer, None));
+        let hook_failure = wants_body.err().or(no_writer);
         let reader = if is_body_refused { Reader::None } else { reader };
         let is_part = self.job.purpose.is_part();
         let is_body_needed = is_part
-            || is_page && matches!(reader, Reader::Page(_)) && {
+            || is_page && writer.is_none() && matches!(reader, Reader::Page(_)) && {
                 let declared = text(head.get("content-type"));
                 let essence =
                     declared.as_deref().map(|value| value.split(';').next().unwrap_or("").trim().to_lowercase());
@@ -486,7 +505,8 @@ impl Receiver for Exchange {
             mark: None,
             rest: None,
             is_body_refused,
-            hook_panic,
+            hook_failure,
+            writer,
         }));
         want
     }
@@ -507,6 +527,7 @@ impl Receiver for Exchange {
         if let Some(body) = &mut response.body {
             body.extend(decoded);
         }
+        response.write(|writer| writer.write_all(decoded));
         match &mut response.reader {
             Reader::None => {}
             Reader::Page(examiner) => {

@@ -77,19 +77,20 @@ impl Exchange {
 /// Decides the outcome, facts and findings of a visit that got a response.
 fn decide(
     visit: &mut Visit,
-    response: ReceivedResponse,
+    mut response: ReceivedResponse,
     is_http2: bool,
     is_conditional: bool,
     rules: &Rules,
 ) -> ResponseSource {
-    let ReceivedResponse { head, reader, body, findings_charge, is_body_refused, hook_panic, .. } = response;
+    response.write(|writer| writer.flush());
+    let ReceivedResponse { head, reader, body, findings_charge, is_body_refused, hook_failure, .. } = response;
     if is_body_refused {
         visit.facts.truncated = visit.facts.truncated.or(Some(Truncated::Hook));
         visit.findings.content_type =
             head.get("content-type").and_then(examine::MediaType::parse).map(|declared| declared.essence);
     }
-    if let Some(panic) = hook_panic {
-        visit.facts.error.get_or_insert(panic);
+    if let Some(failure) = hook_failure {
+        visit.facts.error.get_or_insert(failure);
     }
     let is_from_host = copy_head(visit, &head, rules);
     if is_http2 {
