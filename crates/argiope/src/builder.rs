@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use argiope_core::crawl::hooks::{BodyWriter, OutgoingRequest, ResponseStart};
 use argiope_core::crawl::rules::{
-    BadValue, Config, ConfigError, HeaderLine, Pace, ProgramSettings, RobotsPolicy, Root, Rules, ScopeKind, Size, Span,
+    BadValue, Config, ConfigError, HeaderLine, Pace, ProgramSettings, RenderMode, RobotsPolicy, Root, Rules, ScopeKind,
+    Size, Span,
 };
 use argiope_core::crawl::transport::Transport;
 use argiope_core::page::follow::{LinkVerdict, PageLink};
@@ -310,6 +311,23 @@ impl CrawlBuilder {
     #[must_use]
     pub fn pace(self, pace: Pace) -> Self {
         self.set(|config| config.pace = pace)
+    }
+
+    /// Sets whether the scripts of pages are run in a headless browser. The default is [`RenderMode::Never`]. The links of
+    /// the rendered document are followed, and [`Page::title`] and [`Page::record`] are those of it. What is read from the
+    /// body is that of the response. Without a browser, the crawl does not start. More settings are those of the command,
+    /// in [`CrawlBuilder::configure`].
+    ///
+    /// ```no_run
+    /// use argiope::{Crawl, RenderMode};
+    ///
+    /// let pages = Crawl::builder("https://app.example/").render(RenderMode::Auto).start_blocking()?;
+    /// pages.for_each(|page| println!("{} {}", page.url(), page.title().unwrap_or_default()));
+    /// # Ok::<(), argiope::Error>(())
+    /// ```
+    #[must_use]
+    pub fn render(self, mode: RenderMode) -> Self {
+        self.set(|config| config.render = mode)
     }
 
     /// Sets whether robots.txt is obeyed. The default is to obey it.

@@ -67,7 +67,7 @@ pub use argiope_content::{
 pub use argiope_core::base::custom_request::{CustomRequest, Method};
 pub use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
 pub use argiope_core::crawl::hooks::{BodyWriter, InvalidHeader, OutgoingRequest, ResponseStart};
-pub use argiope_core::crawl::rules::{Config, ConfigError, Pace, RobotsPolicy, ScopeKind};
+pub use argiope_core::crawl::rules::{Config, ConfigError, Pace, RenderMode, RobotsPolicy, ScopeKind};
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use argiope_core::crawl::visit::{Facts, PageFindings, Timings};
 pub use argiope_core::page::follow::{LinkVerdict, PageLink};
