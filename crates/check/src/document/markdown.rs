@@ -147,11 +147,21 @@ fn add_text(references: &mut [Reference<'_>], open_links: &[usize], piece: &str,
 /// The first URL that begins within a range of the text and is not marked as a link. GitHub and others show it as a link.
 /// It may extend beyond the range.
 fn next_bare_url(text: &str, range: Range<usize>, budget: &PageBudget) -> Option<Range<usize>> {
-    if !budget.spend(range.len()) {
-        return None;
+    let searched = text.get(range.clone())?.as_bytes();
+    // Only what is searched is charged, because the search continues after each URL.
+    let mut charged = 0;
+    for at in memmem::find_iter(searched, "://") {
+        if !budget.spend(at - charged) {
+            return None;
+        }
+        charged = at;
+        if let Some(url) = bare_url(text, range.start, range.start + at, budget) {
+            return Some(url);
+        }
     }
-    let found = memmem::find_iter(text.get(range.clone()).unwrap_or_default().as_bytes(), "://");
-    found.filter_map(|at| bare_url(text, range.start, range.start + at, budget)).next()
+    // Nothing is left to do, so a refusal changes nothing here.
+    let _ = budget.spend(searched.len() - charged);
+    None
 }
 
 /// The URL whose `://` is at this offset; `None` if its scheme begins before `start` or within a word.
@@ -286,6 +296,19 @@ mod tests {
         let document = read(&joined, &mut Vec::new(), &PageBudget::unlimited());
         let lengths: Vec<usize> = document.references.iter().map(|reference| reference.href.len()).collect();
         assert_eq!(lengths, [joined.len() - 1], "the pieces of the text are parts of one URL");
+    }
+
+    #[test]
+    fn a_long_line_with_many_bare_urls_is_charged_once() {
+        let steps = |count: usize| {
+            let budget = PageBudget::unlimited();
+            let text = "http://aa) and then ".repeat(count);
+            assert_eq!(read(&text, &mut Vec::new(), &budget).references.len(), count);
+            assert!(read("see http", &mut Vec::new(), &budget).references.is_empty());
+            budget.steps()
+        };
+        let [small, large] = [1_000, 2_000].map(steps);
+        assert!(large * 10 <= small * 22, "{small} {large}");
     }
 
     #[test]
