@@ -22,7 +22,7 @@ mod _argiope {
     #[pymodule_export]
     use super::request::PyRequest;
     #[pymodule_export]
-    use super::source::{CrawlSource, PyFeeding};
+    use super::source::{PyFeeding, PySource};
 
     /// The names of the settings.
     #[pyo3::pyfunction]

@@ -34,7 +34,7 @@ enum Stage {
 
 /// A crawl. For `argiope.Crawl`.
 #[pyclass(frozen, name = "Source", module = "argiope._argiope")]
-pub struct CrawlSource {
+pub struct PySource {
     /// `None` while a call changes it.
     stage: Mutex<Option<Stage>>,
     handle: Mutex<Option<CrawlHandle>>,
@@ -54,7 +54,7 @@ enum Next {
     Over,
 }
 
-impl CrawlSource {
+impl PySource {
     /// Fails in a process that has inherited the crawl.
     fn check_process(&self) -> PyResult<()> {
         if self.is_inherited.load(Ordering::Relaxed) { Err(forked()) } else { Ok(()) }
@@ -117,7 +117,7 @@ impl CrawlSource {
 }
 
 #[pymethods]
-impl CrawlSource {
+impl PySource {
     #[new]
     fn new(roots: Vec<Bound<'_, PyAny>>, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
         let builder = settings::builder(&roots, settings)?;
