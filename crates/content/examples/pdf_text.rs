@@ -3,13 +3,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints its result")]
 
 use argiope_content::PdfText;
-use argiope_core::page::page_budget::PageBudget;
 
 fn main() -> std::io::Result<()> {
     let is_plain = std::env::args().any(|argument| argument == "--plain");
     let file = std::env::args().nth(1).unwrap_or_default();
     let bytes = std::fs::read(file)?;
-    let found = PdfText::of(&bytes, &PageBudget::for_page(bytes.len()));
+    let found = PdfText::of(&bytes, &PdfText::budget(&bytes));
     print!("{}", if is_plain { &found.plain } else { &found.markdown });
     eprintln!("title {:?}, {} pages, {} links, {:?}", found.title, found.pages, found.links.len(), found.limited);
     Ok(())

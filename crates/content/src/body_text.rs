@@ -1,10 +1,13 @@
 //! The text of bodies that are not HTML: plain text, Markdown, JSON, XML and PDF.
 
+use std::borrow::Cow;
+
+use argiope_core::page::examine::{TextContext, decode_character_references};
 use argiope_core::page::page_budget::PageBudget;
 use argiope_core::page::reader::decode;
 
 use crate::about::{AboutSource, Declared, PageAbout};
-use crate::document::Document;
+use crate::document::{Document, ParseLimits};
 use crate::main_text::{PageText, TextRequest, count_words};
 
 /// What kind of text a body has.
@@ -44,13 +47,13 @@ pub fn read_body_text(
     content_type: &str,
     (body, charset): (&[u8], Option<&str>),
     request: &TextRequest,
-    budget: &PageBudget,
 ) -> Option<PageText> {
     let kind = BodyKind::of(content_type)?;
     #[cfg(feature = "pdf")]
     if kind == BodyKind::Pdf {
-        return Some(pdf_text(body, request, budget));
+        return Some(pdf_text(body, request, &crate::pdf::PdfText::budget(body)));
     }
+    let budget = &PageBudget::for_page(body.len());
     // The text is copied, fenced and counted.
     if !budget.spend(body.len() * 4) || !budget.hold(body.len() * 4) {
         return Some(PageText { limited: Some(crate::document::USED_UP), ..PageText::default() });
@@ -60,13 +63,14 @@ pub fn read_body_text(
         BodyKind::Markdown => (text.clone(), text),
         BodyKind::Json => (text.clone(), fenced("json", &text)),
         BodyKind::Xml => {
-            let text = text_of_xml(&text);
+            let text = xml_texts(&text, budget);
             let paragraphs: Vec<String> = text.lines().map(crate::main_text::escape_paragraph).collect();
             (text, paragraphs.join("\n\n") + "\n")
         }
         _ => (text.clone(), fenced("", &text)),
     };
-    Some(whole(None, (plain, markdown), request))
+    let limited = budget.is_used_up().then_some(crate::document::USED_UP);
+    Some(PageText { limited, ..whole(None, (plain, markdown), request) })
 }
 
 /// The result for a text that is kept as a whole.
@@ -91,11 +95,12 @@ fn whole(title: Option<String>, (plain, markdown): (String, String), request: &T
 fn pdf_text(body: &[u8], request: &TextRequest, budget: &PageBudget) -> PageText {
     let found = crate::pdf::PdfText::of(body, budget);
     let mut markdown = found.markdown;
-    if !found.links.is_empty() {
+    if request.markdown && !found.links.is_empty() {
         markdown.push('\n');
-    }
-    for link in &found.links {
-        markdown.push_str(&format!("- <{}>\n", link.replace(['<', '>', ' '], "")));
+        for link in &found.links {
+            // A URL has no space and no `<` or `>`.
+            markdown.push_str(&format!("- <{link}>\n"));
+        }
     }
     let mut text = whole(found.title, (found.plain, markdown), request);
     text.about.pages = Some(Declared { value: found.pages, source: AboutSource::Document });
@@ -111,21 +116,12 @@ fn fenced(language: &str, text: &str) -> String {
 }
 
 /// The texts of XML, one line for each. Markup within a text, as in the entries of feeds, is left out.
-fn text_of_xml(xml: &str) -> String {
+fn xml_texts(xml: &str, budget: &PageBudget) -> String {
     let mut out = String::new();
     let mut rest = xml;
-    let mut add = |text: &str| {
-        if !text.trim().is_empty() {
-            // Twice: an entry of a feed has its HTML as text.
-            let text = Document::parse(text).root().text();
-            let text = if text.contains('<') { Document::parse(text).root().text() } else { text };
-            out.push_str(text.trim());
-            out.push('\n');
-        }
-    };
     while let Some(at) = rest.find('<') {
         let (before, tag) = rest.split_at(at);
-        add(before);
+        push_xml_text(&mut out, before, budget);
         let (end, inner) = if let Some(data) = tag.strip_prefix("<![CDATA[") {
             let length = data.find("]]>").unwrap_or(data.len());
             (9 + (length + 3).min(data.len()), data.get(..length))
@@ -134,13 +130,45 @@ fn text_of_xml(xml: &str) -> String {
         } else {
             (tag.find('>').map_or(tag.len(), |at| at + 1), None)
         };
-        if let Some(inner) = inner {
-            add(inner);
-        }
+        push_html_text(&mut out, inner.unwrap_or_default(), budget);
         rest = tag.get(end..).unwrap_or_default();
+        if !budget.visit() {
+            return out;
+        }
     }
-    add(rest);
+    push_xml_text(&mut out, rest, budget);
     out
+}
+
+/// Appends a text between tags as a line. An entry of a feed has its HTML as such a text.
+fn push_xml_text(out: &mut String, text: &str, budget: &PageBudget) {
+    let text = decode_character_references(text.trim(), TextContext::Text);
+    if text.contains('<') {
+        push_html_text(out, &text, budget);
+    } else if !text.trim().is_empty() {
+        out.push_str(text.trim());
+        out.push('\n');
+    }
+}
+
+/// Appends the text of a piece of HTML as a line.
+fn push_html_text(out: &mut String, html: &str, budget: &PageBudget) {
+    if !budget.spend(html.len()) {
+        return;
+    }
+    let text = if html.contains('<') {
+        let before = budget.memory();
+        let text = Document::parse_within(html, &ParseLimits::default(), budget).root().text_within(usize::MAX, budget);
+        budget.release(budget.memory().saturating_sub(before) as usize);
+        Cow::Owned(text)
+    } else {
+        decode_character_references(html, TextContext::Text)
+    };
+    let text = text.trim();
+    if !text.is_empty() {
+        out.push_str(text);
+        out.push('\n');
+    }
 }
 
 #[cfg(test)]
@@ -149,8 +177,7 @@ mod tests {
 
     fn read(content_type: &str, body: &str) -> PageText {
         let request = TextRequest { plain: true, markdown: true, ..TextRequest::default() };
-        let budget = PageBudget::for_page(body.len());
-        read_body_text(content_type, (body.as_bytes(), Some("utf-8")), &request, &budget).expect("a text")
+        read_body_text(content_type, (body.as_bytes(), Some("utf-8")), &request).expect("a text")
     }
 
     #[test]
@@ -173,5 +200,27 @@ mod tests {
             read("application/rss+xml", feed).plain.as_deref(),
             Some("News\nOne & two\nWebs & silk\nAll of it\n")
         );
+    }
+
+    #[test]
+    fn the_texts_of_xml_share_one_budget() {
+        let cost = |body: &str| {
+            let budget = PageBudget::unlimited();
+            xml_texts(body, &budget);
+            (budget.steps(), budget.peak_memory())
+        };
+        // One large text with markup, and many small ones.
+        for entry in [format!("<a>{}</a>", "&lt;b&gt;x".repeat(50_000)), "<a>&lt;b&gt;x</a>".repeat(50_000)] {
+            let (steps, memory) = cost(&entry);
+            assert!(steps > entry.len() as u64 * 2, "markup is charged: {steps}");
+            assert!(memory < entry.len() as u64 * 40, "{memory} bytes at once");
+            let (twice, _) = cost(&entry.repeat(2));
+            assert!(twice <= steps * 9 / 4, "{steps} {twice}");
+        }
+        let hostile = format!("<a>{}</a>", "&lt;b x=1&gt;".repeat(400_000));
+        let cost = allocation_counter::measure(|| {
+            read("application/xml", &hostile);
+        });
+        assert!(cost.bytes_max < 130 << 20, "{} bytes at once", cost.bytes_max);
     }
 }

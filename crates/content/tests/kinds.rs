@@ -142,7 +142,7 @@ fn a_menu_or_a_dialog_of_consent_does_not_become_the_text() {
     let menu: String = (0..80).map(|number| format!("<li><a href=/m{number}>Module{number}</a>")).collect();
     let html = format!(
         "<!doctype html><title>Web</title><div id=main><h1>Class: Web</h1><section><p>It catches flies.</section></div>\
-         <nav><h2>Home</h2><ul>{menu}</ul></nav><div id=consent-dialog class=cookie-consent>{}</div>",
+         <nav><h2>Home</h2><ul>{menu}</ul></nav><div id=consent-dialog class=cookie-consent>{}<button>Accept</button></div>",
         "<p>We use cookies to give you the best experience on our site, and share them with partners.".repeat(30)
     );
     check(&html, &["It catches flies"], &["Module7", "We use cookies"]);
@@ -166,4 +166,14 @@ fn the_introduction_of_an_article_is_kept() {
         paragraphs(0, 6)
     );
     check(&html, &["What a spider spins", "5: The anchor"], &["Home"]);
+}
+
+#[test]
+fn a_page_about_cookies_keeps_its_text() {
+    let steps = "<p>Cut the dough into bars, bake them for twelve minutes, and let them cool on a rack.</p>".repeat(8);
+    check(
+        &format!("<body><div class=cookie-bar-recipe><h2>Cookie bars</h2>{steps}</div><p>More recipes</p>"),
+        &["twelve minutes"],
+        &[],
+    );
 }

@@ -114,8 +114,7 @@ impl PageReader for ContentReader {
     }
 
     fn read_body(&self, content_type: &str, body: &[u8], charset: Option<&str>) -> PageContent {
-        let budget = PageBudget::for_page(body.len());
-        let text = read_body_text(content_type, (body, charset), &self.text, &budget);
+        let text = read_body_text(content_type, (body, charset), &self.text);
         text.map(content_of).unwrap_or_default()
     }
 

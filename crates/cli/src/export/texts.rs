@@ -160,8 +160,7 @@ fn text_of(page: &ArchivedPage, text: &TextRequest) -> PageText {
 /// The text of a page. `links` gives another target to a link.
 fn read_text(page: &ArchivedPage, text: &TextRequest, links: &dyn Fn(&str) -> Option<String>) -> PageText {
     if let Some(content_type) = page.content_type.as_deref().filter(|_| !page.is_html()) {
-        let budget = PageBudget::for_page(page.body.len());
-        return read_body_text(content_type, (&page.body, page.charset), text, &budget).unwrap_or_default();
+        return read_body_text(content_type, (&page.body, page.charset), text).unwrap_or_default();
     }
     let html = page.text();
     let budget = PageBudget::for_page(html.len());

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use argiope_core::page::page_budget::PageBudget;
+use argiope_core::page::page_budget::{PageBudget, REGEX};
 use regex::Regex;
 
 use super::comments::Comments;
@@ -326,11 +326,11 @@ pub(super) fn mark(page: &Document, names: MarkingNames, removed: &mut [bool], b
             names::ASIDE if id < content_end => {
                 measure.link_density(element) > 0.3 || names == MarkingNames::OfArticles
             }
-            _ => looks_like_boilerplate(element, name, (names, comments)),
+            _ => looks_like_boilerplate(element, name, (names, comments), budget),
         };
         let is_boilerplate = looks_like_boilerplate
             && !landmarks.is_any_within(element, budget)
-            && (is_consent(element)
+            && (is_consent(element, budget)
                 || !holds_content(element, &measure, all, |element| declared.is_any_within(element, budget)));
         if is_boilerplate || is_noise(element, name, names, budget) {
             if let Some(mark) = removed.get_mut(id as usize) {
@@ -440,6 +440,7 @@ fn looks_like_boilerplate(
     element: Element<'_>,
     name: names::Name,
     (marking, comments): (MarkingNames, Comments),
+    budget: &PageBudget,
 ) -> bool {
     match name {
         names::FOOTER if element.parent().is_some_and(|parent| parent.name_id() == names::BLOCKQUOTE) => return false,
@@ -467,7 +468,7 @@ fn looks_like_boilerplate(
     let pattern = match marking {
         MarkingNames::OfArticles => &ON_ARTICLES,
         MarkingNames::OfAnyPage => &ON_ANY_PAGE,
-        MarkingNames::None => return is_consent(element),
+        MarkingNames::None => return is_consent(element, budget),
     };
     let words = marking_words(element);
     // Without words there is at most the space after an empty attribute.
@@ -493,12 +494,33 @@ static CONSENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?:^|[\\s_-])(?:{cookie}|{consent}|{programs})(?:$|[\\s_-])")).expect("a constant pattern")
 });
 
-/// Whether an element is a dialog that asks for consent. A wrapper of the page has a heading of the first rank.
-fn is_consent(element: Element<'_>) -> bool {
+/// Whether an element is a dialog that asks for consent: it has its name, and something to press. A wrapper of the page
+/// has a heading of the first rank.
+fn is_consent(element: Element<'_>, budget: &PageBudget) -> bool {
     let is_box = matches!(element.name_id(), names::DIV | names::SECTION | names::ASIDE | names::FORM | names::DIALOG);
-    is_box
-        && CONSENT.is_match(marking_words(element).trim())
-        && !element.descendants().take(MAX_CONSENT).any(|inner| inner.name_id() == names::H1)
+    if !is_box {
+        return false;
+    }
+    let words = marking_words(element);
+    if !budget.spend(words.len() * REGEX) || !CONSENT.is_match(words.trim()) {
+        return false;
+    }
+    let mut has_button = false;
+    for inner in element.descendants().take(MAX_CONSENT).take_while(|_| budget.visit()) {
+        if inner.name_id() == names::H1 {
+            return false;
+        }
+        has_button |= is_button(inner);
+    }
+    has_button
+}
+
+/// Whether an element is something to press.
+fn is_button(element: Element<'_>) -> bool {
+    let says = |name: &str, word: &str| element.raw_attribute(name).is_some_and(|value| value.contains(word));
+    matches!(element.name_id(), names::BUTTON | names::INPUT)
+        || says("role", "button")
+        || (element.name_id() == names::A && (says("class", "btn") || says("class", "button") || says("href", "#")))
 }
 
 /// Words in classes of the first paragraph of an article.

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use argiope_core::page::page_budget::PageBudget;
+use argiope_core::page::page_budget::{PageBudget, REGEX};
 use regex::Regex;
 
 use super::measure::Measure;
@@ -18,6 +18,8 @@ const MAX_LABEL: u32 = 80;
 const MAX_LABEL_NODES: usize = 32;
 /// A link with a label has fewer characters.
 const MAX_LABELLED_LINK: u32 = 250;
+/// How many nodes of a line are searched for its first text.
+const MAX_BEFORE_LABEL: usize = 64;
 /// How many bytes of a label are read.
 const MAX_POINTER: usize = 60;
 /// A credit has fewer characters.
@@ -49,7 +51,7 @@ pub(super) fn prune(root: Element<'_>, measure: &Measure, removed: &mut [bool], 
             continue;
         }
         if (is_link_block(element, measure, all)
-            || is_pointer(element, measure)
+            || is_pointer(element, measure, budget)
             || is_teaser_list(element, measure, all, (&mut work, budget)))
             && let Some(mark) = removed.get_mut(id as usize)
         {
@@ -126,16 +128,20 @@ fn is_link_block(element: Element<'_>, measure: &Measure, all: u32) -> bool {
 }
 
 /// Whether a paragraph of an article is a label for other pages or a credit: `Read also: ...`, `Photo: ...`.
-fn is_pointer(element: Element<'_>, measure: &Measure) -> bool {
+fn is_pointer(element: Element<'_>, measure: &Measure, budget: &PageBudget) -> bool {
     let is_line = matches!(element.name_id(), names::P | names::STRONG | names::EM) || element.name_id().is_heading();
     let length = measure.text(element);
     if !is_line || length > MAX_LABELLED_LINK {
         return false;
     }
     let page = element.document;
-    let texts = (element.node + 1..element.end()).filter_map(|id| page.node(id)).filter(|node| node.name == TEXT);
+    let inner = (element.node + 1..element.end()).take(MAX_BEFORE_LABEL).take_while(|_| budget.visit());
+    let texts = inner.filter_map(|id| page.node(id)).filter(|node| node.name == TEXT);
     let Some(first) = texts.map(|node| page.raw_text(node).trim()).find(|text| !text.is_empty()) else { return false };
     let first = first.get(..first.floor_char_boundary(MAX_POINTER)).unwrap_or_default();
+    if !budget.spend(2 * first.len() * REGEX) {
+        return false;
+    }
     POINTER.is_match(first) && (measure.link_density(element) > 0.2 || length < MAX_LABEL)
         || (length < MAX_CREDIT && CREDIT.is_match(first))
 }

@@ -1,55 +1,108 @@
 //! The fonts of a PDF file: which characters the codes of a text stand for, and how wide they are.
 
-use std::collections::HashMap;
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 
-use super::objects::{Lexer, Objects, Value};
+use super::objects::Objects;
+use super::values::{Lexer, Value};
 
-/// The most entries of a table of characters.
+/// The most entries of a table.
 const MAX_ENTRIES: usize = 65_536;
+/// The most bytes of the text of a code.
+const MAX_TARGET: usize = 32;
+/// The maximum number of ranges that are looked at for a code. Only ranges that overlap need more than one.
+const MAX_OVERLAPS: usize = 4;
 /// The width of a character that has none, in thousandths of the size.
 const DEFAULT_WIDTH: f64 = 500.0;
+
+/// Values of ranges of codes. Of several ranges with a code the one that begins last counts, then the last one.
+#[derive(Debug)]
+struct Table<T> {
+    ranges: Vec<(u32, u32, T)>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { ranges: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// Adds a range, if the budget allows. `memory` is what the value needs.
+    fn add(&mut self, (first, last): (u32, u32), value: T, memory: usize, budget: &PageBudget) -> bool {
+        let fits = self.ranges.len() < MAX_ENTRIES
+            && budget.spend(2 * VISIT)
+            && budget.hold(memory + 2 * size_of::<(u32, u32, T)>());
+        if fits {
+            self.ranges.push((first, last, value));
+        }
+        fits
+    }
+
+    /// Makes the table ready for use.
+    fn sort(&mut self, budget: &PageBudget) {
+        let count = self.ranges.len();
+        if !self.ranges.is_sorted_by_key(|range| range.0) && budget.spend(count * VISIT * count.ilog2() as usize) {
+            self.ranges.sort_by_key(|range| range.0);
+        }
+    }
+
+    /// The value of a code, and how far the code is from the beginning of its range.
+    fn get(&self, code: u32) -> Option<(&T, u32)> {
+        let end = self.ranges.partition_point(|range| range.0 <= code);
+        let nearest = self.ranges.get(..end)?.iter().rev().take(MAX_OVERLAPS);
+        nearest.filter(|range| code <= range.1).map(|(first, _, value)| (value, code - first)).next()
+    }
+}
 
 /// How texts in a font are read.
 #[derive(Debug, Default)]
 pub(super) struct Font {
     /// Whether a code has two bytes.
     is_wide: bool,
-    characters: HashMap<u32, String>,
-    widths: HashMap<u32, f64>,
+    /// The text of the first code of a range. Those of the others differ in their last character.
+    characters: Table<String>,
+    widths: Table<f64>,
     default_width: f64,
     /// Whether codes without a character stand for those of windows-1252.
     has_latin: bool,
 }
 
+/// What a text of a page says.
+#[derive(Default)]
+pub(super) struct Decoded {
+    pub(super) text: String,
+    /// In thousandths of the size of the font.
+    pub(super) width: f64,
+    /// The number of characters, and of spaces of one byte.
+    pub(super) count: usize,
+    pub(super) spaces: usize,
+    /// The memory that is charged for the text.
+    pub(super) held: usize,
+}
+
 impl Font {
-    pub(super) fn of(objects: &Objects<'_>, font: &Value) -> Self {
+    pub(super) fn of<'a>(objects: &'a Objects<'_>, font: &'a Value) -> Self {
         let is_wide = objects.entry(font, "Subtype").name() == Some(b"Type0");
         let mut found = Self { is_wide, default_width: DEFAULT_WIDTH, has_latin: !is_wide, ..Self::default() };
         if is_wide {
-            let inner = objects.entry(font, "DescendantFonts").array().first().cloned().unwrap_or(Value::Null);
-            found.default_width = objects.entry(&inner, "DW").number().unwrap_or(1000.0);
-            found.read_wide_widths(objects, objects.entry(&inner, "W"));
+            if let Some(inner) = objects.entry(font, "DescendantFonts").array().first() {
+                found.default_width = objects.entry(inner, "DW").number().unwrap_or(1000.0);
+                if let Some(list) = objects.entry_unresolved(inner, "W") {
+                    objects.with(list, |list| found.read_wide_widths(objects, list));
+                }
+            }
         } else {
             let first = objects.entry(font, "FirstChar").number().unwrap_or(0.0) as u32;
-            for (index, width) in objects.entry(font, "Widths").array().iter().take(256).enumerate() {
-                if let Some(width) = objects.resolve(width).number() {
-                    found.widths.insert(first.saturating_add(index as u32), width);
-                }
+            if let Some(list) = objects.entry_unresolved(font, "Widths") {
+                objects.with(list, |list| found.add_widths(objects, first, list));
             }
             found.read_encoding(objects, objects.entry(font, "Encoding"));
         }
-        let map = match objects.entry_unresolved(font, "ToUnicode") {
-            Some(reference) => objects.stream(reference),
-            None => None,
-        };
-        if let Some(map) = map {
-            found.read_map(&map);
+        if let Some(map) = objects.entry_unresolved(font, "ToUnicode").and_then(|map| objects.stream(map)) {
+            found.read_map(&map, objects.budget);
         }
-        // After a refusal nothing more is drawn.
-        let entries = found.characters.len() + found.widths.len();
-        if !objects.spend(entries * 16) || !objects.hold(entries * 64) {
-            return Self::default();
-        }
+        found.characters.sort(objects.budget);
+        found.widths.sort(objects.budget);
         found
     }
 
@@ -58,28 +111,32 @@ impl Font {
         let values = list.array();
         let mut at = 0;
         while let Some(first) = values.get(at).and_then(|value| objects.resolve(value).number()) {
+            let first = first as u32;
             match values.get(at + 1).map(|value| objects.resolve(value)) {
-                Some(Value::Array(widths)) => {
-                    for (index, width) in widths.iter().take(MAX_ENTRIES).enumerate() {
-                        if let Some(width) = objects.resolve(width).number().filter(|_| self.widths.len() < MAX_ENTRIES)
-                        {
-                            self.widths.insert(first as u32 + index as u32, width);
-                        }
-                    }
+                Some(widths @ Value::Array(_)) => {
+                    self.add_widths(objects, first, widths);
                     at += 2;
                 }
                 Some(Value::Number(last)) => {
                     let width =
                         values.get(at + 2).and_then(|value| objects.resolve(value).number()).unwrap_or(DEFAULT_WIDTH);
-                    for code in first as u32..=(*last as u32).min(0xFFFF) {
-                        if self.widths.len() >= MAX_ENTRIES {
-                            break;
-                        }
-                        self.widths.insert(code, width);
+                    if !self.widths.add((first, *last as u32), width, 0, objects.budget) {
+                        break;
                     }
                     at += 3;
                 }
                 _ => break,
+            }
+        }
+    }
+
+    /// Adds the widths of codes in a row.
+    fn add_widths(&mut self, objects: &Objects<'_>, first: u32, widths: &Value) {
+        for (code, width) in (first..=u32::MAX).zip(widths.array()) {
+            if let Some(width) = objects.resolve(width).number()
+                && !self.widths.add((code, code), width, 0, objects.budget)
+            {
+                break;
             }
         }
     }
@@ -91,7 +148,7 @@ impl Font {
         if base == Some(b"MacRomanEncoding") {
             for code in 128..=255u8 {
                 let text = encoding_rs::MACINTOSH.decode_without_bom_handling(&[code]).0.into_owned();
-                self.characters.insert(u32::from(code), text);
+                self.insert((code.into(), code.into()), text, objects.budget);
             }
         }
         let mut code = 0;
@@ -99,8 +156,12 @@ impl Font {
             match objects.resolve(value) {
                 Value::Number(number) => code = *number as u32,
                 Value::Name(name) => {
+                    // The tables of names are searched.
+                    if !objects.spend(NAMES.len()) {
+                        break;
+                    }
                     if let Some(text) = character_named(name) {
-                        self.characters.insert(code, text);
+                        self.insert((code, code), text, objects.budget);
                     }
                     code = code.saturating_add(1);
                 }
@@ -110,8 +171,8 @@ impl Font {
     }
 
     /// Reads a table of the characters of codes.
-    fn read_map(&mut self, map: &[u8]) {
-        let mut lexer = Lexer::new(map, 0);
+    fn read_map(&mut self, map: &[u8], budget: &PageBudget) {
+        let mut lexer = Lexer::new(map, 0, budget);
         let mut texts: Vec<Value> = Vec::new();
         let mut code_bytes = None;
         while let Some(value) = lexer.next(false) {
@@ -130,47 +191,45 @@ impl Font {
                 b"endbfchar" => {
                     for pair in texts.chunks(2) {
                         if let [Value::Text(code), Value::Text(text)] = pair {
-                            self.insert(code_of(code), utf16(text));
+                            let code = code_of(code);
+                            self.insert((code, code), target(text), budget);
                         }
                     }
                 }
                 b"endbfrange" => {
                     for range in texts.chunks(3) {
-                        self.insert_range(range);
+                        self.insert_range(range, budget);
                     }
                 }
                 _ => {}
             }
             texts.clear();
+            lexer.free();
         }
+        lexer.free();
         if code_bytes == Some(1) {
             self.is_wide = false;
         }
     }
 
-    fn insert(&mut self, code: u32, text: String) {
-        if self.characters.len() < MAX_ENTRIES {
-            self.characters.insert(code, text);
-        }
+    fn insert(&mut self, range: (u32, u32), text: String, budget: &PageBudget) -> bool {
+        let memory = text.capacity();
+        self.characters.add(range, text, memory, budget)
     }
 
-    fn insert_range(&mut self, range: &[Value]) {
-        let [Value::Text(first), Value::Text(last), target] = range else { return };
-        let (first, last) = (code_of(first), code_of(last).min(0xFFFF));
-        match target {
+    fn insert_range(&mut self, range: &[Value], budget: &PageBudget) {
+        let [Value::Text(first), Value::Text(last), targets] = range else { return };
+        let (first, last) = (code_of(first), code_of(last));
+        match targets {
             Value::Text(text) => {
-                let start = utf16(text);
-                let Some(end) = start.chars().next_back() else { return };
-                let before = start.get(..start.len() - end.len_utf8()).unwrap_or_default().to_owned();
-                for (offset, code) in (first..=last).enumerate() {
-                    let Some(next) = char::from_u32(u32::from(end).saturating_add(offset as u32)) else { break };
-                    self.insert(code, format!("{before}{next}"));
-                }
+                self.insert((first, last), target(text), budget);
             }
             Value::Array(texts) => {
                 for (code, text) in (first..=last).zip(texts) {
-                    if let Value::Text(text) = text {
-                        self.insert(code, utf16(text));
+                    if let Value::Text(text) = text
+                        && !self.insert((code, code), target(text), budget)
+                    {
+                        break;
                     }
                 }
             }
@@ -178,23 +237,44 @@ impl Font {
         }
     }
 
-    /// Appends the characters of a text. Returns how wide they are, in thousandths of the size, the number of
-    /// characters, and the number of spaces of one byte.
-    pub(super) fn decode(&self, text: &[u8], out: &mut String) -> (f64, usize, usize) {
-        let (mut width, mut count, mut spaces) = (0.0, 0, 0);
+    /// Reads the characters of a text. `None`: the work or the memory is refused.
+    pub(super) fn decode(&self, text: &[u8], budget: &PageBudget) -> Option<Decoded> {
+        let mut found = Decoded::default();
         for bytes in text.chunks(if self.is_wide { 2 } else { 1 }) {
             let code = code_of(bytes);
-            width += self.widths.get(&code).copied().unwrap_or(self.default_width);
-            count += 1;
-            spaces += usize::from(!self.is_wide && code == 32);
-            match self.characters.get(&code) {
-                Some(text) => text.chars().for_each(|next| push_letters(out, next)),
-                None if self.has_latin => out.push_str(&encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes).0),
+            found.width += self.widths.get(code).map_or(self.default_width, |(width, _)| *width);
+            found.count += 1;
+            found.spaces += usize::from(!self.is_wide && code == 32);
+            let character = self.characters.get(code);
+            // A text grows by doubling, and one byte of windows-1252 has at most three.
+            let memory = 2 * character.map_or(0, |(first, _)| first.len()).max(3);
+            if !budget.spend(2 * VISIT + memory) || !budget.hold(memory) {
+                budget.release(found.held);
+                return None;
+            }
+            found.held += memory;
+            match character {
+                Some((first, offset)) => push_shifted(&mut found.text, first, offset),
+                None if self.has_latin => {
+                    found.text.push_str(&encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes).0);
+                }
                 None => {}
             }
         }
-        (width, count, spaces)
+        Some(found)
     }
+}
+
+/// Appends a text whose last character is moved by an offset.
+fn push_shifted(out: &mut String, text: &str, offset: u32) {
+    let mut rest = text.chars();
+    let last = rest.next_back().and_then(|last| char::from_u32(u32::from(last).saturating_add(offset)));
+    rest.chain(last).for_each(|next| push_letters(out, next));
+}
+
+/// The text of a code in a table of characters.
+fn target(text: &[u8]) -> String {
+    utf16(text.get(..MAX_TARGET).unwrap_or(text))
 }
 
 /// Appends a character. A ligature is written as its letters.

@@ -6,20 +6,30 @@
 
 use std::collections::HashSet;
 
-use argiope_core::page::page_budget::PageBudget;
+use argiope_core::base::url::{MAX_URL_LEN, Url};
+use argiope_core::page::page_budget::{PageBudget, VISIT};
 
 use content::{Piece, Reader};
-use objects::{Objects, Value};
+use objects::Objects;
+use values::Value;
 
 mod content;
+mod filters;
 mod fonts;
 mod objects;
+mod values;
 
+/// How many times its size a file has at least when it is not compressed, as a rule.
+const PACKED: usize = 4;
 /// The maximum number of pages that are read, and how deep their tree may be.
 const MAX_PAGES: usize = 10_000;
 const MAX_TREE: usize = 32;
 /// The maximum number of links.
 const MAX_LINKS: usize = 10_000;
+/// The steps and the memory for each byte of a text until it is written: lines, paragraphs, words, text and Markdown. They
+/// are charged when a page is added, so what was added is written even if the budget is used up.
+const STEPS_OF_TEXT: usize = 24;
+const MEMORY_OF_TEXT: usize = 8;
 /// A line whose font is larger than that of the text by this factor is a heading.
 const HEADING: f64 = 1.15;
 /// Stands for a hyphen at the end of a line, until it is known whether it belongs to the word.
@@ -43,10 +53,51 @@ pub struct PdfText {
     pub plain: String,
     /// The same as Markdown, with headings by the size of their font.
     pub markdown: String,
-    /// The targets of the links to other documents.
+    /// The targets of the links to other documents, each once: absolute URLs of the web.
     pub links: Vec<String>,
     /// Why something is missing.
     pub limited: Option<&'static str>,
+}
+
+/// The links of a file.
+#[derive(Default)]
+struct Links {
+    known: HashSet<String>,
+    list: Vec<String>,
+}
+
+impl Links {
+    /// Adds the links of a page.
+    fn add(&mut self, objects: &Objects<'_>, page: &Value) {
+        let Some(annotations) = objects.entry_unresolved(page, "Annots") else { return };
+        objects.with(annotations, |annotations| {
+            for annotation in annotations.array() {
+                if self.list.len() >= MAX_LINKS || !objects.spend(VISIT) {
+                    break;
+                }
+                objects.with(annotation, |annotation| {
+                    let Some(action) = annotation.get("A") else { return };
+                    objects.with(action, |action| {
+                        let Some(target) = action.get("URI") else { return };
+                        objects.with(target, |target| self.add_target(objects, target));
+                    });
+                });
+            }
+        });
+    }
+
+    fn add_target(&mut self, objects: &Objects<'_>, target: &Value) {
+        let Value::Text(target) = target else { return };
+        // The text is decoded, parsed and compared.
+        if target.len() > MAX_URL_LEN || !objects.spend(target.len() * 8) {
+            return;
+        }
+        let Ok(url) = Url::parse(decoded(target).trim()) else { return };
+        if !self.known.contains(url.as_str()) && objects.hold(url.as_str().len() * 2 + 4 * size_of::<String>()) {
+            self.known.insert(url.as_str().to_owned());
+            self.list.push(url.as_str().to_owned());
+        }
+    }
 }
 
 /// A paragraph or a heading.
@@ -56,61 +107,55 @@ struct Block {
 }
 
 impl PdfText {
+    /// The budget for a file. What a file says is compressed, so it may cost as much as a page of [`PACKED`] times its
+    /// size.
+    pub fn budget(file: &[u8]) -> PageBudget {
+        PageBudget::for_page(file.len().saturating_mul(PACKED))
+    }
+
     /// Reads a file.
     pub fn of(file: &[u8], budget: &PageBudget) -> Self {
         let objects = Objects::of(file, budget);
         let mut found = Self::default();
-        if objects.trailers.iter().any(|trailer| trailer.contains_key(&b"Encrypt"[..])) {
+        if objects.trailer.is_encrypted {
             found.limited = Some(PDF_ENCRYPTED);
             return found;
         }
-        let newest = |name: &[u8]| objects.trailers.iter().rev().find_map(|trailer| trailer.get(name));
-        found.title = newest(b"Info").and_then(|info| match objects.entry(info, "Title") {
-            Value::Text(title) => Some(text_of(title)).filter(|title| !title.is_empty()),
+        found.title = match objects.entry(&objects.trailer.info, "Title") {
+            Value::Text(title) if objects.spend(title.len() * 4) => {
+                Some(text_of(title)).filter(|title| !title.is_empty())
+            }
             _ => None,
-        });
-        let numbers: Vec<Value> = objects.numbers_of_type(b"Page").into_iter().map(Value::Reference).collect();
+        };
         let mut pages: Vec<(&Value, &Value)> = Vec::new();
-        if let Some(catalog) = newest(b"Root")
-            && let Some(tree) = objects.entry_unresolved(catalog, "Pages")
-        {
+        if let Some(tree) = objects.entry_unresolved(&objects.trailer.root, "Pages") {
             collect_pages(&objects, (tree, &Value::Null), 0, &mut pages);
         }
+        let numbers: Vec<Value>;
         if pages.is_empty() {
+            numbers = objects.numbers_of_type(b"Page").into_iter().map(Value::Reference).collect();
             pages = numbers.iter().take(MAX_PAGES).map(|page| (page, &Value::Null)).collect();
         }
         found.pages = pages.len();
         let mut reader = Reader::new(&objects);
         let mut blocks = Vec::new();
+        let mut links = Links::default();
         for (page, inherited) in pages {
             let own = objects.entry(page, "Resources");
             let resources = if *own == Value::Null { inherited } else { own };
-            let contents = objects.entry_unresolved(page, "Contents").cloned().unwrap_or(Value::Null);
-            reader.page(&contents, resources);
-            append_blocks(&reader.pieces, &mut blocks);
-            reader.pieces.clear();
-            found.add_links(&objects, page);
+            let contents = objects.entry_unresolved(page, "Contents").unwrap_or(&Value::Null);
+            reader.page(contents, resources);
+            append_blocks(&reader.pieces, &mut blocks, budget);
+            reader.clear();
+            links.add(&objects, page);
         }
-        settle_hyphens(&mut blocks, budget);
+        found.links = links.list;
+        settle_hyphens(&mut blocks);
         found.write(&blocks);
         if budget.is_used_up() {
             found.limited = Some(crate::document::USED_UP);
         }
         found
-    }
-
-    fn add_links(&mut self, objects: &Objects<'_>, page: &Value) {
-        for annotation in objects.entry(page, "Annots").array() {
-            if self.links.len() >= MAX_LINKS || !objects.spend(8) {
-                break;
-            }
-            if let Value::Text(target) = objects.entry(objects.entry(annotation, "A"), "URI") {
-                let target = text_of(target);
-                if !self.links.contains(&target) && objects.spend(self.links.len()) {
-                    self.links.push(target);
-                }
-            }
-        }
     }
 
     /// Writes the blocks as text and as Markdown.
@@ -142,19 +187,14 @@ impl PdfText {
 
 /// Removes the hyphens at the ends of lines from words that the file has without one elsewhere. Other hyphens belong to
 /// their words.
-fn settle_hyphens(blocks: &mut [Block], budget: &PageBudget) {
+fn settle_hyphens(blocks: &mut [Block]) {
     let is_break = |next: char| !next.is_alphanumeric() && next != LINE_HYPHEN;
-    let length: usize = blocks.iter().map(|block| block.text.len()).sum();
-    if !budget.spend(length * 8) || !budget.hold(length * 4) {
-        return;
-    }
     let words: HashSet<&str> = blocks.iter().flat_map(|block| block.text.split(is_break)).collect();
     let texts: Vec<String> = blocks.iter().map(|block| settled(&block.text, &words, is_break)).collect();
     drop(words);
     for (block, text) in blocks.iter_mut().zip(texts) {
         block.text = text;
     }
-    budget.release(length * 4);
 }
 
 /// A text with its hyphens at the ends of lines removed or kept.
@@ -182,14 +222,18 @@ fn body_size(blocks: &[Block]) -> f64 {
     counts.into_iter().max_by_key(|(_, count)| *count).map_or(1.0, |(size, _)| size as f64 / 10.0)
 }
 
-/// A text of the file: UTF-16 with a mark, UTF-8 with a mark, or windows-1252.
+/// A text of the file, in one line.
 fn text_of(bytes: &[u8]) -> String {
-    let text = match bytes {
+    crate::main_text::without_invisible(&decoded(bytes)).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A text of the file: UTF-16 with a mark, UTF-8 with a mark, or windows-1252.
+fn decoded(bytes: &[u8]) -> String {
+    match bytes {
         [0xFE, 0xFF, rest @ ..] => fonts::utf16(rest),
         [0xEF, 0xBB, 0xBF, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
         _ => encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes).0.into_owned(),
-    };
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// Collects the pages of a tree with the resources that they inherit.
@@ -209,13 +253,20 @@ fn collect_pages<'o>(
         for kid in kids {
             collect_pages(objects, (kid, resources), depth + 1, pages);
         }
-    } else if *objects.resolve(node) != Value::Null && objects.hold(size_of::<(&Value, &Value)>()) {
+    } else if *objects.resolve(node) != Value::Null && objects.hold(2 * size_of::<(&Value, &Value)>()) {
         pages.push((node, resources));
     }
 }
 
 /// Joins the pieces of a page to lines, and lines to paragraphs.
-fn append_blocks(pieces: &[Piece], blocks: &mut Vec<Block>) {
+fn append_blocks(pieces: &[Piece], blocks: &mut Vec<Block>, budget: &PageBudget) {
+    let length: usize = pieces.iter().map(|piece| piece.text.len()).sum();
+    let steps = length * STEPS_OF_TEXT + pieces.len() * 4 * VISIT;
+    let lines = length * 2 + pieces.len() * 2 * size_of::<Line>();
+    if !budget.spend(steps) || !budget.hold(length * MEMORY_OF_TEXT) || !budget.hold(lines) {
+        return;
+    }
+    budget.release(lines);
     let mut lines: Vec<Line> = Vec::new();
     for piece in pieces {
         match lines.last_mut() {

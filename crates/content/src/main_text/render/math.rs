@@ -1,6 +1,6 @@
 //! Formulas: MathML as TeX, where the page has it.
 
-use super::Writer;
+use super::{Writer, without_invisible};
 use crate::document::{Element, names};
 
 /// The maximum number of elements of a formula that are searched for its TeX.
@@ -17,13 +17,14 @@ impl<'a> Writer<'a> {
             Some(annotation) => annotation.text_within(usize::MAX, budget),
             None => math.attribute("alttext").unwrap_or_default().into_owned(),
         };
-        let tex = tex.split_whitespace().collect::<Vec<_>>().join(" ");
-        if tex.is_empty() || !self.may_add(tex.len()) {
+        let tex = without_invisible(&tex).split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_source = self.is_markdown && !self.in_code;
+        if tex.is_empty() || (is_source && has_markdown(&tex)) || !self.may_add(tex.len()) {
             return self.children(math);
         }
         let is_block = math.raw_attribute("display").is_some_and(|display| display == "block");
         let mark = if is_block { "$$" } else { "$" };
-        if self.is_markdown && !self.in_code {
+        if is_source {
             self.line.push_str(mark);
             // TeX stays as it is, but for what would begin an HTML tag.
             self.line.push_str(&tex.replace('<', "< ").replace("<  ", "< "));
@@ -32,6 +33,13 @@ impl<'a> Writer<'a> {
             self.line.push_str(&tex);
         }
     }
+}
+
+/// Whether a Markdown reader that does not know formulas would find a link, a picture or code in TeX, or the end of the
+/// formula.
+fn has_markdown(tex: &str) -> bool {
+    let without_escapes = tex.replace("\\$", "");
+    without_escapes.contains(['$', '`']) || ["](", "][", "!["].iter().any(|mark| tex.contains(mark))
 }
 
 /// Whether an element shows a formula that its MathML says already.

@@ -86,3 +86,19 @@ fn notes_are_quotes_and_a_picture_keeps_its_caption() {
     let note = "<div class='admonition warning'><p class=admonition-title>Warning<p>Hot.</div><p>x";
     assert_eq!(markdown(note), "> Warning\n>\n> Hot.\n\nx\n");
 }
+
+#[test]
+fn a_formula_cannot_be_a_link_a_picture_or_code() {
+    let formula = |tex: &str| markdown(&format!("<p>so <math alttext=\"{tex}\"><mi>x</mi></math>"));
+    assert_eq!(formula("a_{1} \\frac{b}{c} \\$ [0, 1]"), "so $a_{1} \\frac{b}{c} \\$ [0, 1]$\n");
+    for injected in [
+        "x$ [Click](javascript:alert(1)) $",
+        "[Click](javascript:alert(1))",
+        "![](https://evil.test/t.png)",
+        "x` code",
+        "[a][b]",
+    ] {
+        assert_eq!(formula(injected), "so x\n", "{injected}");
+    }
+    assert_eq!(formula("x\u{1b}[2J\u{202e}"), "so $x[2J$\n");
+}
