@@ -15,6 +15,19 @@
 //! jobs are queued. If it selects HTTP/1.1, all jobs but the first are returned to be retried. Engines do not depend on
 //! the version.
 //!
+//! Bytes and deadlines pass through these layers. Each has `feed`, `deadline` and `expire`, because each adds something
+//! of its own. They have no common trait: nothing is generic over them, and what they pass on differs.
+//!
+//! | layer | what `feed` takes, and what it adds | what `deadline` adds |
+//! |---|---|---|
+//! | `Session` | bytes of the socket, for the state of the connection | how long it may be idle |
+//! | `Undecided` | bytes of the handshake; keeps those of the version of HTTP that it selects | |
+//! | `Fetch` | bytes of one exchange: catches panics, and yields to other connections | |
+//! | `Streams` | bytes of many exchanges, with a budget of memory for each | the earliest of all exchanges |
+//! | `H2Conn` | frames, which become events of streams | the rest of a cancelled stream |
+//! | `Conn` | the response; before it what `Tls` or `Tunnel` makes of the bytes | the limits of one response |
+//! | `Tls`, `Tunnel` | records; the answers of a proxy | the handshake |
+//!
 //! Invariant: every accepted job comes back exactly once from `finished`, as a visit or as a job to retry.
 
 mod streams;

@@ -10,7 +10,7 @@
 //!
 //! Invariant: a lane with queued links is on the workbench, waiting, parked, or being handed to another process.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use super::Keeper;
 use crate::base::job::LaneId;
@@ -23,7 +23,7 @@ const MAX_ADMITTED_PER_CALL: usize = 1_024;
 /// Estimated bytes of a parked lane in its ordered set.
 const PARKED_BYTES: usize = 32;
 
-/// Lanes with queued links that are not on the workbench.
+/// Lanes with queued links that are not on the workbench, and those that leave for another process.
 #[derive(Debug, Default)]
 pub(super) struct WaitingLanes {
     /// In order of arrival.
@@ -34,6 +34,8 @@ pub(super) struct WaitingLanes {
     waiting: LaneSet,
     /// Lanes that have had work in this run.
     had_work: LaneSet,
+    /// Lanes that are being handed over to another process.
+    leaving: HashSet<LaneId>,
 }
 
 impl WaitingLanes {
@@ -73,6 +75,22 @@ impl WaitingLanes {
         self.parked.first().map_or(Time::NEVER, |(until, _)| *until)
     }
 
+    /// Another process takes this lane over. Those that left earlier and are not `in_use` any more are forgotten.
+    pub fn leave(&mut self, lane: LaneId, in_use: impl Fn(LaneId) -> bool) {
+        self.leaving.retain(|lane| in_use(*lane));
+        self.leaving.insert(lane);
+    }
+
+    /// This process has the lane again.
+    pub fn stay(&mut self, lane: LaneId) {
+        self.leaving.remove(&lane);
+    }
+
+    /// Whether another process takes this lane over.
+    pub fn is_leaving(&self, lane: LaneId) -> bool {
+        self.leaving.contains(&lane)
+    }
+
     /// Number of hosts that had work in this run.
     pub fn hosts(&self) -> u64 {
         self.had_work.count
@@ -87,14 +105,14 @@ impl WaitingLanes {
 
 /// A set of lanes, one bit each.
 #[derive(Debug, Default)]
-struct LaneSet {
+pub(super) struct LaneSet {
     words: Vec<u64>,
     count: u64,
 }
 
 impl LaneSet {
     /// Adds a lane; returns whether it was new.
-    fn insert(&mut self, lane: LaneId) -> bool {
+    pub fn insert(&mut self, lane: LaneId) -> bool {
         let (word, bit) = (lane.index() / 64, 1 << (lane.index() % 64));
         if self.words.len() <= word {
             self.words.resize(word + 1, 0);
@@ -148,7 +166,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Moves deferred links to the lanes of their hosts, if memory has room for more hosts. Called when no lane waits,
     /// so that few of these hosts are in memory at a time.
     fn admit_deferred(&mut self, now: Time) -> Result<(), StoreError> {
-        if self.is_full_of_hosts || self.ended().is_some() || self.frontier.counts().deferred == 0 {
+        if self.admission.is_full_of_hosts || self.ended().is_some() || self.frontier.counts().deferred == 0 {
             return Ok(());
         }
         self.frontier.tell(CrawlEvent::RoomForHosts(MAX_ADMITTED_PER_CALL))?;
@@ -158,7 +176,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Puts a lane on the workbench, with the stored state of its host.
     pub(super) fn activate(&mut self, lane: LaneId, now: Time) -> Result<(), StoreError> {
         let Some(QueuedLane { name, queued: backlog }) = self.frontier.lane(lane) else { return Ok(()) };
-        if backlog == 0 || self.leaving.contains(&lane) {
+        if backlog == 0 || self.waiting.is_leaving(lane) {
             return Ok(());
         }
         let name = name.to_owned();
@@ -213,5 +231,10 @@ mod tests {
         let rest: Vec<_> = std::iter::from_fn(|| lanes.pop(at(0))).collect();
         assert_eq!(rest, [LaneId(1_000_000), LaneId(3)]);
         assert!(lanes.is_empty() && lanes.waiting.count == 0);
+        lanes.leave(LaneId(7), |_| true);
+        lanes.leave(LaneId(8), |lane| lane != LaneId(7));
+        assert!(!lanes.is_leaving(LaneId(7)) && lanes.is_leaving(LaneId(8)));
+        lanes.stay(LaneId(8));
+        assert!(!lanes.is_leaving(LaneId(8)));
     }
 }

@@ -3,9 +3,12 @@
 //! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
 //! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and requests the next action ([`Keeper::next`]).
 //!
-//! Parts of the keeper own their state: `Ending` (why the crawl ends, and what keeps it open), `Cookies`, `Suspects`, `Probes`,
-//! `Redirects`, `Fallbacks`, `HeadAnswers`, `LaneLinks` (how many links a lane holds), `WaitingLanes` and [`Traps`]. The
+//! Parts of the keeper own their state: `Admission` (which links enter, within the budgets of [`trap`]), `Ending` (why the
+//! crawl ends, and what keeps it open), `Notes` (for the next run), `Outbox` (settled visits), `WaitingLanes`, `LaneLinks`
+//! (how many links a lane holds), `Cookies`, `Suspects`, `Probes`, `Redirects`, `Fallbacks` and `HeadAnswers`. The
 //! keeper connects them with frontier and workbench.
+//!
+//! [`trap`]: crate::crawl::schedule::trap
 //!
 //! Invariants:
 //!
@@ -23,8 +26,9 @@ mod ending;
 mod head;
 mod hook;
 mod lane_links;
+mod notes;
+mod outbox;
 mod parts;
-mod persistence;
 mod probes;
 mod recrawl;
 mod redirects;
@@ -32,17 +36,17 @@ mod site_files;
 mod steering;
 mod suspects;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regex::RegexSet;
-
 use activation::WaitingLanes;
+use admission::Admission;
 use cookies::Cookies;
 use ending::{Ending, WorkLeft};
 use head::HeadAnswers;
 use lane_links::LaneLinks;
+use notes::Notes;
+use outbox::Outbox;
 use parts::release_body;
 use probes::Probes;
 use redirects::{Fallbacks, Redirects};
@@ -60,16 +64,13 @@ use crate::base::time::{Time, WallClock};
 use crate::base::url::Url;
 use crate::crawl::record::CrawlRecord;
 use crate::crawl::rules::{RobotsPolicy, Root, Rules, Sitemaps};
-use crate::crawl::schedule::carryover::Progress;
 use crate::crawl::schedule::frontier::{
     CrawlEvent, FinalOutcome, FoundEdges, Frontier, FrontierNews, History, News, Placement, ReturnTo, Settlement,
     StoreError, put_all,
 };
 use crate::crawl::schedule::retry::{self, RetryVerdict};
-use crate::crawl::schedule::trap::Traps;
 use crate::crawl::schedule::workbench::{self, Workbench};
 use crate::crawl::visit::{SiteFile, Visit};
-use crate::crawl::warc::ArchiveLayout;
 use crate::http::address::DnsResult;
 use crate::http::retry_after::wait_until;
 use crate::page::robots::Robots;
@@ -93,10 +94,7 @@ pub struct Keeper<F> {
     rules: Arc<Rules>,
     /// Converts the crawl's time to wall-clock time.
     clock: WallClock,
-    /// The position of the next response in the archive, if there is an archive.
-    archive_layout: Option<ArchiveLayout>,
-    /// Budgets against crawler traps.
-    traps: Traps,
+    admission: Admission,
     cookies: Cookies,
     /// Pages that were being processed when an earlier run died.
     suspects: Suspects,
@@ -106,24 +104,11 @@ pub struct Keeper<F> {
     news_due: Time,
     /// Used with `head_first` only.
     head_answers: HeadAnswers,
-    /// Settled visits with their records, to be written.
-    settled: Vec<Settled>,
+    outbox: Outbox,
     fallbacks: Fallbacks,
-    /// Lanes that are being handed over to another process.
-    leaving: HashSet<LaneId>,
-    /// Lanes with queued links that are not on the workbench.
     waiting: WaitingLanes,
-    /// Counts over all runs.
-    progress: Progress,
-    /// Pages fetched by earlier runs.
-    pages_before: u64,
-    /// When the previous run ended, in milliseconds since the Unix epoch; zero if there was none.
-    previous_end: i64,
+    notes: Notes,
     ending: Ending,
-    /// Patterns that the user excluded while the crawl was running.
-    excludes: Option<RegexSet>,
-    /// Whether memory has no room for further host names.
-    is_full_of_hosts: bool,
     lane_links: LaneLinks,
 }
 
@@ -144,9 +129,9 @@ impl<F: Frontier + History> Keeper<F> {
         Self {
             frontier,
             bench: Workbench::new(Arc::clone(&rules)),
-            archive_layout: rules.archive.then(|| ArchiveLayout::new(&rules)),
             ending: Ending::new(&rules),
-            traps: Traps::new(&rules),
+            admission: Admission::new(&rules),
+            outbox: Outbox::new(&rules),
             cookies: Cookies::new(&rules, clock),
             suspects: Suspects::default(),
             probes: Probes::default(),
@@ -156,21 +141,16 @@ impl<F: Frontier + History> Keeper<F> {
             head_answers: HeadAnswers::default(),
             rules,
             clock,
-            settled: Vec::new(),
-            leaving: HashSet::new(),
             waiting: WaitingLanes::default(),
-            progress: Progress::default(),
-            previous_end: 0,
-            pages_before: 0,
-            excludes: None,
-            is_full_of_hosts: false,
+            notes: Notes::default(),
             lane_links: LaneLinks::default(),
         }
     }
 
     /// Adds the roots of the rules, and resumes the work that the frontier already holds.
     pub fn begin(&mut self, now: Time) -> Result<(), StoreError> {
-        self.recall_progress()?;
+        self.notes = Notes::recall(&mut self.frontier)?;
+        self.bench.spend_pages(self.notes.progress.pages);
         self.stop_at_max_bytes();
         self.recall_steering(now);
         self.recall_traps()?;
@@ -207,15 +187,12 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// Resumes the archive of an earlier run. `outputs` are the files of the crawl directory and their lengths.
     pub fn resume_archive<'a>(&mut self, outputs: impl IntoIterator<Item = (&'a str, u64)>) {
-        if let Some(archive_layout) = &mut self.archive_layout {
-            archive_layout.resume(outputs);
-        }
+        self.outbox.resume(outputs);
     }
 
     /// The file of the archive that this visit begins when it is settled; `None` if it begins none.
     pub fn next_archive_file(&self, visit: &Visit) -> Option<String> {
-        let (layout, exchange) = self.archive_layout.as_ref().zip(visit.for_keeper.archive())?;
-        layout.next_file(exchange)
+        self.outbox.next_file(visit)
     }
 
     /// Lets the user of the library add links in response to pages: every settled page keeps the crawl open, and
@@ -261,7 +238,8 @@ impl<F: Frontier + History> Keeper<F> {
             self.note_backoff(lane, previous_backoff, now)?;
             self.report_left(lane)?;
         }
-        self.progress.bytes = self.progress.bytes.saturating_add(visit.facts.bytes_wire);
+        let progress = &mut self.notes.progress;
+        progress.bytes = progress.bytes.saturating_add(visit.facts.bytes_wire);
         self.stop_at_max_bytes();
         let is_head_first = self.rules.head_first && visit.purpose == Purpose::Page;
         if is_head_first {
@@ -281,7 +259,7 @@ impl<F: Frontier + History> Keeper<F> {
                 let (link, bytes) = (&visit.link, visit.facts.bytes_wire);
                 self.frontier.tell(CrawlEvent::AttemptFailed { link, bytes })?;
             }
-            let may_retry = self.ended().is_none() && !self.leaving.contains(&lane);
+            let may_retry = self.ended().is_none() && !self.waiting.is_leaving(lane);
             if !may_retry && visit.purpose.is_part() {
                 return Ok(Some(visit));
             }
@@ -456,7 +434,7 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// Takes the visits settled since the last call, in order of completion.
     pub fn take_settled(&mut self) -> Vec<Settled> {
-        std::mem::take(&mut self.settled)
+        self.outbox.take()
     }
 
     /// Stops handing out work. Requests in flight may finish.
@@ -467,7 +445,7 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// Stops the crawl when it has received `--max-bytes`.
     fn stop_at_max_bytes(&mut self) {
-        if self.rules.max_bytes.is_some_and(|limit| self.progress.bytes >= limit) {
+        if self.rules.max_bytes.is_some_and(|limit| self.notes.progress.bytes >= limit) {
             self.stop(End::MaxBytes);
         }
     }
@@ -511,7 +489,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Sets whether memory has no room for further hosts. Meanwhile links to unknown hosts are deferred, because the
     /// names of lanes cannot be moved to disk. If the frontier cannot defer links, they are skipped.
     pub fn set_full_of_hosts(&mut self, is_full: bool) {
-        self.is_full_of_hosts = is_full;
+        self.admission.is_full_of_hosts = is_full;
     }
 
     /// Number of links that are known and not settled, including those in flight.
@@ -525,7 +503,7 @@ impl<F: Frontier + History> Keeper<F> {
         self.ending.reason(WorkLeft {
             is_on_workbench: self.bench.link_count() > 0,
             unfinished: self.unfinished(),
-            deferred: if self.is_full_of_hosts { self.frontier.counts().deferred } else { 0 },
+            deferred: if self.admission.is_full_of_hosts { self.frontier.counts().deferred } else { 0 },
             in_flight: self.bench.in_flight(),
             is_spent: self.bench.is_spent(),
         })
@@ -538,11 +516,11 @@ impl<F: Frontier + History> Keeper<F> {
         for news in events {
             match news {
                 FrontierNews::Work(lane) => {
-                    self.leaving.remove(&lane);
+                    self.waiting.stay(lane);
                     self.announce_lane(lane, now);
                 }
                 FrontierNews::TakenOver(lane) => {
-                    self.leaving.remove(&lane);
+                    self.waiting.stay(lane);
                     // Activation restores the note. A lane may be active without links, for the target of a redirect.
                     if self.bench.holds(lane) {
                         self.restore_lane(lane, now)?;
@@ -550,9 +528,8 @@ impl<F: Frontier + History> Keeper<F> {
                     self.announce_lane(lane, now);
                 }
                 FrontierNews::Leaving(lane) => {
-                    // Lanes that left earlier and have no request in flight are not needed any more.
-                    self.leaving.retain(|lane| self.bench.lane(*lane).is_some_and(|lane| lane.in_flight() > 0));
-                    self.leaving.insert(lane);
+                    let in_flight = |lane| self.bench.lane(lane).is_some_and(|lane| lane.in_flight() > 0);
+                    self.waiting.leave(lane, in_flight);
                     let links = self.bench.withdraw(lane, now).into_iter().map(reset_tries).collect();
                     self.frontier.give_back(links, ReturnTo::End)?;
                     self.report_left(lane)?;
@@ -570,7 +547,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Tells the frontier that a lane which another process takes over has no request in flight, if so.
     fn report_left(&mut self, lane: LaneId) -> Result<(), StoreError> {
         let is_idle = self.bench.lane(lane).is_none_or(|lane| lane.in_flight() == 0);
-        if is_idle && self.leaving.contains(&lane) { self.frontier.tell(CrawlEvent::Left(lane)) } else { Ok(()) }
+        if is_idle && self.waiting.is_leaving(lane) { self.frontier.tell(CrawlEvent::Left(lane)) } else { Ok(()) }
     }
 
     /// Moves links from the frontier to the lanes that need more.
@@ -600,27 +577,18 @@ impl<F: Frontier + History> Keeper<F> {
         for lane in self.admit(&mut visit, now)? {
             self.announce_lane(lane, now);
         }
-        self.progress.pages += u64::from(visit.is_fetched_page());
-        let is_unreached = visit.facts.error.as_ref().is_some_and(Failure::concerns_host);
-        self.progress.unreached += u64::from(is_unreached && visit.purpose.is_in_frontier());
+        self.notes.count(&visit);
         if let Some(link) = self.fallbacks.take(&visit, &self.rules) {
             self.put(vec![link], now)?;
         }
         // After a 304 response, `previous_record` is the page's record of the previous round.
         let (change, previous_record) = recrawl::compare(&mut self.frontier, &mut visit)?;
         if let Some(change) = change {
-            self.progress.changes.get_or_insert_default().count(change);
+            self.notes.progress.changes.get_or_insert_default().count(change);
         }
         let edges = edges::edges_of(&mut visit, self.frontier.is_recrawl());
-        let exchange = visit.for_keeper.archive.take();
-        let (place, mut archive) = self
-            .archive_layout
-            .as_mut()
-            .zip(exchange)
-            .map(|(layout, exchange)| {
-                layout.place(*exchange, previous_record.as_ref().and_then(CrawlRecord::archived_body))
-            })
-            .unzip();
+        let archived_body = previous_record.as_ref().and_then(CrawlRecord::archived_body);
+        let (place, mut archive) = self.outbox.archive(&mut visit, archived_body).unzip();
         let mut line = Vec::with_capacity(512);
         let mut record = CrawlRecord::of(&visit, self.clock, self.rules.fingerprint_key, place.as_ref());
         // The record of a 304 response repeats the facts about the page.
@@ -642,7 +610,7 @@ impl<F: Frontier + History> Keeper<F> {
         }
         // The user of the library may add links in response to the page.
         self.ending.is_open |= self.ending.reopens_after_pages && visit.is_page();
-        self.settled.push(Settled { visit, line, archive, change });
+        self.outbox.push(Settled { visit, line, archive, change });
         self.release_hosts(now)
     }
 
@@ -659,7 +627,7 @@ impl<F: Frontier + History> Keeper<F> {
             let put = put_all(&mut self.frontier, portion)?;
             for (link, placement) in portion.iter().zip(&put.placements) {
                 if *placement != Placement::NotAdded {
-                    self.traps.admit_uncharged(link.url.host());
+                    self.admission.traps.admit_uncharged(link.url.host());
                 }
                 if let Placement::Queued(lane) = placement {
                     self.bench.rank_again(*lane, link.rank());

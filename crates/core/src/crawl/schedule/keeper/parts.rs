@@ -17,7 +17,7 @@ impl<F: Frontier + History> Keeper<F> {
     pub fn ask_part(&mut self, link: Link, part: PagePart, now: Time) -> Result<(), StoreError> {
         self.ending.open_parts += 1;
         let purpose = Purpose::Part(Box::new(part));
-        if let Some(rule) = self.traps.judge_part(&link, self.is_full_of_hosts) {
+        if let Some(rule) = self.admission.traps.judge_part(&link, self.admission.is_full_of_hosts) {
             let mut visit = Visit::with_outcome(link, purpose, Outcome::Refused, now);
             visit.facts.error = Some(Failure::new(ErrorKind::Trap, rule.description()));
             return self.finished(Box::new(visit), now);
@@ -30,9 +30,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Archives the response of a part, and writes its record if there is one.
     pub(super) fn settle_part(&mut self, mut visit: Box<Visit>) -> Result<(), StoreError> {
         self.ending.open_parts = self.ending.open_parts.saturating_sub(1);
-        let exchange = visit.for_keeper.archive.take();
-        let (place, mut archive) =
-            self.archive_layout.as_mut().zip(exchange).map(|(layout, exchange)| layout.place(*exchange, None)).unzip();
+        let (place, mut archive) = self.outbox.archive(&mut visit, None).unzip();
         let mut line = Vec::new();
         // The segments of a fleet store an exchange with its record.
         if self.rules.with_requests || self.rules.archive_segments {
@@ -40,7 +38,7 @@ impl<F: Frontier + History> Keeper<F> {
             let archive = place.as_ref().zip(archive.as_mut());
             self.frontier.settle(&mut [Settlement { archive, ..Settlement::line(&line) }])?;
         }
-        self.settled.push(Settled { visit, line, archive, change: None });
+        self.outbox.push(Settled { visit, line, archive, change: None });
         Ok(())
     }
 }

@@ -8,7 +8,8 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Keeper;
-use crate::base::job::{LaneId, Purpose};
+use super::activation::LaneSet;
+use crate::base::job::Purpose;
 use crate::base::link::{Link, LinkKind};
 use crate::base::time::Time;
 use crate::base::url::Url;
@@ -21,22 +22,7 @@ use crate::page::scope::ScopeVerdict;
 /// Which hosts were asked in this run.
 #[derive(Default)]
 pub(super) struct Probes {
-    /// One bit for each lane.
-    asked: Vec<u64>,
-}
-
-impl Probes {
-    /// Notes that the host of a lane is asked; returns false if it was asked before.
-    fn begin(&mut self, lane: LaneId) -> bool {
-        let (word, bit) = (lane.index() / 64, 1 << (lane.index() % 64));
-        if self.asked.len() <= word {
-            self.asked.resize(word + 1, 0);
-        }
-        let Some(bits) = self.asked.get_mut(word) else { return false };
-        let is_new = *bits & bit == 0;
-        *bits |= bit;
-        is_new
-    }
+    asked: LaneSet,
 }
 
 impl<F: Frontier + History> Keeper<F> {
@@ -50,7 +36,7 @@ impl<F: Frontier + History> Keeper<F> {
         };
         let is_page = visit.is_page() && visit.facts.status == Some(200) && visit.link.request.is_none();
         let Some((lane, _)) = visit.for_keeper.slot.filter(|_| is_reason && is_page) else { return Ok(()) };
-        if self.ended().is_some() || self.leaving.contains(&lane) || !self.probes.begin(lane) {
+        if self.ended().is_some() || self.waiting.is_leaving(lane) || !self.probes.asked.insert(lane) {
             return Ok(());
         }
         if let Some(link) = probe_of(&visit.link, &self.rules) {
@@ -75,18 +61,4 @@ fn probe_of(page: &Link, rules: &Rules) -> Option<Link> {
     let is_in_scope = rules.scope.judge(url.as_ref(), page.depth, LinkKind::Anchor) == ScopeVerdict::Follow;
     let (via, depth, redirects) = (Some(page.url.clone()), page.depth, rules.max_redirects);
     is_in_scope.then_some(Link { url, via, depth, redirects, tries: 0, kind, request: None })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lane_is_asked_once() {
-        let mut probes = Probes::default();
-        for lane in [0, 63, 64, 1_000] {
-            assert!(probes.begin(LaneId(lane)));
-            assert!(!probes.begin(LaneId(lane)));
-        }
-    }
 }

@@ -101,10 +101,10 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// Adds sitemaps, or the entries of a sitemap of `host`, within the budgets of its site.
     fn put_from_sitemap(&mut self, host: &str, mut links: Vec<Link>, now: Time) -> Result<(), StoreError> {
-        self.traps.limit_sitemap(host, &mut links);
+        self.admission.traps.limit_sitemap(host, &mut links);
         let new = self.put_all(&links, now)?;
         let new = links.iter().zip(new).filter(|(_, new)| *new).map(|(link, _)| link);
-        self.traps.charge_sitemap(host, new);
+        self.admission.traps.charge_sitemap(host, new);
         Ok(())
     }
 
@@ -128,7 +128,8 @@ impl<F: Frontier + History> Keeper<F> {
         let host = visit.link.url.host();
         // The body may be a gzip file, which is shorter than its text: charge at least 64 bytes for each listed URL.
         let listed = (sitemap.entries.len() + sitemap.children.len()) as u64;
-        let is_spent = self.traps.charge_sitemap_bytes(host, visit.facts.bytes_body.max(listed * 64), sitemap);
+        let is_spent =
+            self.admission.traps.charge_sitemap_bytes(host, visit.facts.bytes_body.max(listed * 64), sitemap);
         if is_spent {
             self.drop_sitemaps(host, now)?;
         }

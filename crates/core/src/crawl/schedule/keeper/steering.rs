@@ -1,4 +1,4 @@
-//! Changes to a running crawl: pause, pace, rate and excludes. Also decides which queued links may still be fetched.
+//! Changes to a running crawl: pause, pace, rate and excludes. Also settles queued links that may not be fetched any more.
 //!
 //! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not
 //! stored.
@@ -13,7 +13,7 @@ use crate::crawl::record::CrawlRecord;
 use crate::crawl::schedule::carryover::Steering;
 use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, History, ReturnTo, Settlement, StoreError};
 use crate::crawl::schedule::keeper::End;
-use crate::page::scope::{self, ScopeRule, ScopeVerdict};
+use crate::page::scope::{self, ScopeRule};
 
 /// Limit on patterns that are excluded while a crawl is running: every URL is matched against all of them.
 const MAX_EXCLUDES: usize = 1_000;
@@ -28,12 +28,12 @@ impl<F: Frontier + History> Keeper<F> {
             Control::Resume => self.bench.set_paused(false),
             Control::Stop => self.stop(End::Stopped),
             Control::Pace { pace } => {
-                self.progress.steering.pace = Some((self.rules.pace, *pace));
+                self.notes.progress.steering.pace = Some((self.rules.pace, *pace));
                 self.bench.set_pace(*pace, now);
             }
             Control::Rate { rate } => {
                 let rate = rate.map(|rate| rate.per_second);
-                self.progress.steering.rate = Some((self.rules.rate, rate));
+                self.notes.progress.steering.rate = Some((self.rules.rate, rate));
                 self.bench.set_rate(rate, now);
             }
             Control::Exclude { .. } | Control::ExcludeHost { .. } => {
@@ -46,12 +46,12 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// The changes made while the crawl was running, in this run and earlier ones.
     pub fn steering(&self) -> &Steering {
-        &self.progress.steering
+        &self.notes.progress.steering
     }
 
     /// Excludes a pattern, and removes the matching links from the workbench.
     fn exclude(&mut self, pattern: String, now: Time) -> Result<ControlVerdict, StoreError> {
-        let excludes = &self.progress.steering.excludes;
+        let excludes = &self.notes.progress.steering.excludes;
         if excludes.contains(&pattern) {
             return Ok(ControlVerdict::Done);
         }
@@ -60,14 +60,11 @@ impl<F: Frontier + History> Keeper<F> {
         }
         let mut all = excludes.clone();
         all.push(pattern);
-        match scope::compile_patterns(&all) {
-            Ok(compiled) => self.excludes = compiled,
-            Err(bad) => return Ok(ControlVerdict::Refused(bad.to_string())),
+        if let Err(bad) = self.admission.exclude(&all) {
+            return Ok(ControlVerdict::Refused(bad.to_string()));
         }
-        self.progress.steering.excludes = all;
-        let excludes = self.excludes.clone();
-        let is_excluded = |link: &Link| excludes.as_ref().is_some_and(|set| scope::matches(set, link.url.as_str()));
-        for link in self.bench.remove(is_excluded, now) {
+        self.notes.progress.steering.excludes = all;
+        for link in self.bench.remove(|link| self.admission.is_excluded(link), now) {
             self.skip(&link, ScopeRule::Exclude.as_str())?;
         }
         Ok(ControlVerdict::Done)
@@ -79,68 +76,49 @@ impl<F: Frontier + History> Keeper<F> {
         let site = scope::domain_key(host);
         let is_of_site = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
         for link in self.bench.remove(is_of_site, now) {
-            let rule = self.traps.drop_sitemap(link.url.as_ref());
+            let rule = self.admission.traps.drop_sitemap(link.url.as_ref());
             self.skip(&link, rule.as_str())?;
         }
         Ok(())
     }
 
-    /// The rule by which a queued link must not be fetched any more; `None` if it may be fetched.
-    fn skip_rule(&mut self, link: &Link) -> Option<&'static str> {
-        if self.is_excluded(link.url.as_str()) {
-            return Some(ScopeRule::Exclude.as_str());
-        }
-        if self.progress.scope_changed
-            && let ScopeVerdict::Reject(rule) = self.rules.scope.judge(link.url.as_ref(), link.depth, link.kind)
-        {
-            return Some(rule.as_str());
-        }
-        let is_spent = link.kind == LinkKind::SitemapFile && self.traps.is_sitemap_spent(link.url.host());
-        is_spent.then(|| self.traps.drop_sitemap(link.url.as_ref()).as_str())
-    }
-
     /// Applies the changes of earlier runs. If the command line has another value than when the change was made, the
     /// command line wins.
     pub(super) fn recall_steering(&mut self, now: Time) {
-        let steering = self.progress.steering.clone();
+        let steering = self.notes.progress.steering.clone();
         if let Some((given, pace)) = steering.pace {
             if given == self.rules.pace {
                 self.bench.set_pace(pace, now);
             } else {
-                self.progress.steering.pace = None;
+                self.notes.progress.steering.pace = None;
             }
         }
         if let Some((given, rate)) = steering.rate {
             if given == self.rules.rate {
                 self.bench.set_rate(rate, now);
             } else {
-                self.progress.steering.rate = None;
+                self.notes.progress.steering.rate = None;
             }
         }
         // The patterns were checked when they were added.
-        self.excludes = scope::compile_patterns(&steering.excludes).unwrap_or_default();
+        let _ = self.admission.exclude(&steering.excludes);
     }
 
-    /// Whether the user excluded a URL while the crawl was running.
-    pub(super) fn is_excluded(&self, url: &str) -> bool {
-        self.excludes.as_ref().is_some_and(|set| scope::matches(set, url))
-    }
-
-    /// Leases links of a lane. Links that must not be fetched any more (see [`Self::skip_rule`]) are settled without a
+    /// Leases links of a lane. Links that must not be fetched any more (see [`Admission::skip_rule`](super::admission::Admission::skip_rule)) are settled without a
     /// fetch, and are not returned.
     pub(super) fn take_included(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
         let mut links = self.frontier.take(lane, max_links)?;
+        let is_scope_changed = self.notes.progress.scope_changed;
         let mut skipped = 0;
         loop {
-            // Without excludes and a changed scope, only sitemaps need a check.
             let is_not_sitemap = |link: &Link| link.kind != LinkKind::SitemapFile;
-            if self.excludes.is_none() && !self.progress.scope_changed && links.iter().all(is_not_sitemap) {
+            if !self.admission.checks_queued(is_scope_changed) && links.iter().all(is_not_sitemap) {
                 return Ok(links);
             }
             let taken = links.len();
             let mut included = Vec::with_capacity(taken);
             for link in links {
-                match self.skip_rule(&link) {
+                match self.admission.skip_rule(&link, is_scope_changed) {
                     None => included.push(link),
                     Some(rule) => {
                         self.skip(&link, rule)?;
