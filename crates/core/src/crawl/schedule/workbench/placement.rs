@@ -88,7 +88,11 @@ impl Workbench {
         } else {
             Ready { weight: weight(&entry.lane, self.rules.robots, self.ranks_links), seq: order, lane: id }
         };
-        self.queues.move_to(id, &mut entry.wait, wait(ready));
+        let wait = wait(ready);
+        // After most requests, a lane is ranked as it was queued just before.
+        if wait != entry.wait {
+            self.queues.move_to(id, &mut entry.wait, wait);
+        }
     }
 
     /// Ranks a lane that waits in an ordered queue again after its links changed or one of its requests ended, because
