@@ -14,7 +14,7 @@ use crate::crawl::status::{HostStatus, Status};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Control {
-    /// Start no new requests until `Resume`.
+    /// Start no new requests until `Resume`, except those of pages that are being rendered.
     Pause,
     Resume,
     /// End the crawl when requests in flight have ended; the same command resumes it.
