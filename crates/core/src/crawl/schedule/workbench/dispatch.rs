@@ -31,12 +31,13 @@ impl Workbench {
             }
             self.wake_due(now);
             let may_start = self.holds.may_start();
-            if may_start == MayStart::All && self.slots.are_all_taken(self.lanes.counts()) {
+            let (is_held, is_full) = (may_start < MayStart::All, self.slots.are_all_taken(self.lanes.counts()));
+            if is_full && !is_held {
                 return Some(Next::Wait(self.slots.close_slow_responses(&self.lanes, &self.queues, now)));
             }
             self.wake_for_unreserved(now);
-            let is_held = may_start < MayStart::All;
-            if may_start == MayStart::Nothing || (is_held && self.lanes.counts().with_parts() == 0) {
+            let has_parts = may_start == MayStart::Parts && self.lanes.counts().with_parts() > 0;
+            if is_held && (is_full || !has_parts) {
                 self.slots.keep_slow_responses();
                 return Some(Next::Wait(Time::NEVER));
             }

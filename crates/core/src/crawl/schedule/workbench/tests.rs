@@ -672,6 +672,20 @@ fn requests_of_rendered_pages_start_while_others_are_held_back() {
     }
 }
 
+#[test]
+fn requests_of_rendered_pages_do_not_exceed_the_concurrency() {
+    let mut bench = bench(|config| config.concurrency = 1);
+    stock_all(&mut bench, &[(1, &["93.184.216.1"]), (1, &["93.184.216.2"])]);
+    let page = fetch(&mut bench, at(0)).expect("a page");
+    bench.set_paused(true);
+    let (script, purpose) = part("http://h1.example/script");
+    bench.add_site_file(LaneId(1), script, purpose, at(0));
+    assert!(fetch(&mut bench, at(0)).is_none());
+    end(&mut bench, page, 200, at(10));
+    let part = fetch(&mut bench, at(10)).expect("the slot is free");
+    assert_eq!(part.link.url.target(), "/script");
+}
+
 fn is_long_wait(next: Next) -> bool {
     matches!(next, Next::Wait(Time::NEVER))
 }
