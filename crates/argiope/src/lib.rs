@@ -115,6 +115,7 @@ pub mod record {
 pub mod status {
     pub use argiope_core::crawl::status::{
         CrawlState, CurrentFetch, HostStatus, HostWait, MemoryPart, OutcomeCounts, RecentError, Status, WaitReason,
+        WidthReason,
     };
 }
 

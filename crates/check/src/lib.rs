@@ -27,7 +27,6 @@ mod suggest;
 mod target;
 mod text_fragment;
 mod web;
-mod wording;
 
 pub use cache::CheckCache;
 pub use document::{DocumentType, ReferenceKind, steps_of_reading};
@@ -36,4 +35,3 @@ pub use folder::FolderCheck;
 pub use options::{BadStatusRanges, CheckLimits, CheckOptions, CheckProgress, StatusRanges, read_ignore_file};
 pub use remote::{RemoteFaults, RemoteTarget};
 pub use web::{CHECK_FILE, LIST_NAME, WebCheck};
-pub use wording::advice_words;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use argiope_core::Url;
+use argiope_core::{Advice, Url};
 use regex::RegexSet;
 
 /// The options of a check.
@@ -27,7 +27,12 @@ pub struct CheckOptions {
     /// Report a timeout as unknown, not as broken.
     pub timeouts_unknown: bool,
     pub limits: CheckLimits,
+    /// The words for what the user can do about a failed request.
+    pub advice_words: AdviceWords,
 }
+
+/// Words for what the user can do about a failed request.
+pub type AdviceWords = fn(Advice) -> &'static str;
 
 /// How much a check requests and keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,7 @@ impl Default for CheckOptions {
             accept: StatusRanges::default(),
             timeouts_unknown: false,
             limits: CheckLimits::default(),
+            advice_words: Advice::as_str,
         }
     }
 }

@@ -6,6 +6,7 @@ use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::{StoreError, StoreErrorKind};
 
 use crate::flags::settings::crawl_settings_of_stored;
+use crate::wording;
 
 /// How many bytes of a record an error message contains.
 const MAX_SHOWN_BYTES: usize = 80;
@@ -30,17 +31,17 @@ fn damaged(bytes: &[u8], error: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Damaged, format!("a record cannot be read ({error}): {start:?}"))
 }
 
-/// The settings of the crawl in the record of a run. Settings that cannot be read count as the defaults. `None` if the
-/// record has no settings.
+/// The settings of the crawl in the record of a run. `None` if the record has none, or those of a version that has other
+/// settings.
 pub fn settings_of(run: &RunRecord<'_>) -> Option<Config> {
-    run.settings.clone().map(|settings| crawl_settings_of_stored(settings).unwrap_or_default())
+    crawl_settings_of_stored(run.settings.clone()?).ok()
 }
 
 /// Why reading or exporting records failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The data could not be written to its target.
     #[error(transparent)]
     Output(#[from] std::io::Error),
@@ -52,9 +53,29 @@ pub enum ReadError {
     Usage(String),
 }
 
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error.reworded(wording::remedy))
+    }
+}
+
 impl ReadError {
     /// Whether the reader closed its end of the pipe (`| head`), which is not an error.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_another_version_are_not_the_defaults() {
+        let run = |settings: &str| format!(r#"{{"v":1,"type":"run","settings":{settings}}}"#);
+        let depth =
+            |line: &str| settings_of(&RunRecord::read(line.as_bytes()).expect("a run")).map(|found| found.depth);
+        assert_eq!(depth(&run(r#"{"depth":3}"#)), Some(Some(3)));
+        assert_eq!(depth(&run(r#"{"depth":"three"}"#)), None);
     }
 }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use argiope_core::crawl::schedule::trap::TrapRule;
+use argiope_core::crawl::status::{WaitReason, WidthReason};
 use argiope_core::page::scope::ScopeRule;
-use argiope_core::{ErrorKind, Outcome};
+use argiope_core::{Advice, ErrorKind, Outcome, Remedy};
+use argiope_runtime::Error;
 
 /// A number with separators, such as `1,234,567`.
 pub fn count(number: u64) -> String {
@@ -183,6 +185,57 @@ pub fn trap_advice(rule: TrapRule) -> &'static str {
         TrapRule::MaxPagesPerHost => "raise --max-pages-per-host, with --recrawl",
         TrapRule::HostMemory => "raise --max-memory, or use a crawl directory",
         _ => "raise --trap-budget, or --traps ignore, with --recrawl",
+    }
+}
+
+/// The error in the words of the command.
+pub fn error(error: &Error) -> Error {
+    error.clone().reworded(|key| key, remedy)
+}
+
+/// What the user can do about an error of the store.
+pub fn remedy(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::FreeSpace => "what was committed is safe: free some space and run the same command to resume",
+        Remedy::MakeWritable => "what was committed is safe: make it writable and run the same command to resume",
+        Remedy::RemoveCause => "what was committed is safe: once the cause is removed, run the same command to resume",
+        Remedy::Rebuild => "run the same command again: it is rebuilt from the log",
+        Remedy::RemoveSnapshot => {
+            "remove the file `snapshot`, and run the same command again: it is rebuilt from the log"
+        }
+        Remedy::RestoreOrStartOver => "restore it from a copy, or start over with --fresh",
+        Remedy::OtherDirectory => "give another --out",
+        Remedy::WaitOrOtherDirectory => "wait for it, or give another --out",
+        Remedy::MoveOrOtherDirectory => "move it, or give another --out",
+        Remedy::OtherDirectoryOrStartOver => "give another --out, or --fresh to start over",
+        Remedy::NewerVersion => "use a newer argiope",
+        other => other.as_str(),
+    }
+}
+
+/// What the user can do about a failed fetch.
+pub fn advice(advice: Advice) -> &'static str {
+    match advice {
+        Advice::TrustAuthority => "--ca-cert FILE trusts its authority, -k skips the verification",
+        Advice::SkipVerification => "--ca-cert does not help, -k skips the verification",
+        Advice::AllowPrivate => "--allow-private allows it",
+    }
+}
+
+/// Why no request to a host starts now.
+pub fn wait_reason(reason: WaitReason) -> String {
+    match reason {
+        WaitReason::Rate => "limited by --rate".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Why no more requests to a host are in flight.
+pub fn width_reason(reason: WidthReason) -> String {
+    match reason {
+        WidthReason::Limit => "at the limit of --per-host".to_owned(),
+        WidthReason::Gentle => "--pace gentle".to_owned(),
+        other => other.to_string(),
     }
 }
 

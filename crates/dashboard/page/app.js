@@ -9,6 +9,11 @@ const WAITS = {
   crawl_delay: "Crawl-delay", delay: "delay", retry_after: "Retry-After", back_off: "back-off", retry: "retry",
   rate: "rate limit", responses: "responses", dns: "DNS",
 };
+const WIDTHS = {
+  opening: "opening", limit: "at its limit", gentle: "gentle pace", crawl_delay: "Crawl-delay",
+  machine: "this machine is the bottleneck", no_gain: "more requests make the host slower",
+  slower: "the host became slower", refused: "the host refused more (429 or 503)", errors: "resets or time-outs",
+};
 const SVG = "http://www.w3.org/2000/svg";
 const CHART_POINTS = 1440;
 
@@ -135,7 +140,7 @@ function showHosts(hosts) {
     put(cells[1], whole.format(host.in_flight));
     put(cells[2], whole.format(host.width));
     const cap = host.rate_cap === undefined ? "" : `; at most ${short.format(host.rate_cap)} a second`;
-    put(cells[3], `${host.width_reason}${cap}`);
+    put(cells[3], `${WIDTHS[host.width_reason] ?? host.width_reason}${cap}`);
     put(cells[4], whole.format(host.queued));
     put(cells[5], host.mean_ttfb_seconds === undefined ? "–" : formatDuration(host.mean_ttfb_seconds));
     const wait = host.next_in_seconds > 0 ? `, ${formatDuration(host.next_in_seconds)}` : "";

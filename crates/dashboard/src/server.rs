@@ -39,7 +39,7 @@ impl Server {
     pub fn start(options: ServerOptions, source: Arc<dyn CrawlSource>) -> io::Result<Self> {
         let refuse = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         if options.token.is_none() && !options.address.ip().is_loopback() {
-            return refuse(format!("{} is not a loopback address: it needs --serve-token-file", options.address));
+            return refuse(format!("{} is not a loopback address: it needs a token", options.address));
         }
         if options.token.as_ref().is_some_and(|token| token.len() < MIN_TOKEN) {
             return refuse(format!("the token needs at least {MIN_TOKEN} characters"));

@@ -81,7 +81,7 @@ impl Worker {
         self.file_shortage.report(now);
         self.notices.add("files", || {
             "the system has no more file descriptors for sockets: fetches wait until others end \
-             (raise `ulimit -n`, or lower --concurrency)"
+             (raise the limit of open files, or lower the concurrency)"
                 .to_owned()
         });
     }

@@ -281,7 +281,7 @@ mod tests {
         assert!(other.advice().starts_with("use another crawl directory"), "{}", other.advice());
         assert_eq!(other.message_with_advice(), "it failed; use another crawl directory, or start over");
         let with_remedy = StoreError::new(StoreErrorKind::OtherCrawl, "it failed").with_remedy(Remedy::OtherDirectory);
-        assert_eq!(Error::from(with_remedy).message_with_advice(), "it failed; give another --out");
+        assert_eq!(Error::from(with_remedy).message_with_advice(), "it failed; use another crawl directory");
         let unsupported = Error::engine("no io_uring; --engine tokio works", Some(io::ErrorKind::Unsupported.into()));
         assert_eq!(unsupported.message_with_advice(), "no io_uring; --engine tokio works");
         let panicked = Error::engine("a worker thread died", None);

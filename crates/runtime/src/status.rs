@@ -172,7 +172,7 @@ fn host_status(bench: &Workbench, id: LaneId, now: Time) -> Option<HostStatus> {
         host: lane.name.as_ref().into(),
         in_flight: lane.in_flight(),
         width: lane.pace.width(),
-        width_reason: lane.pace.width_reason().into(),
+        width_reason: lane.pace.width_reason(),
         rate_cap: lane.pace.rate_cap().map(f64::from),
         spacing: lane.pace.expected_spacing(),
         queued: lane.left(),

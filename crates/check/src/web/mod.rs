@@ -32,7 +32,6 @@ use crate::remote::{RemoteFaults, RemoteTarget};
 use crate::suggest::{MAX_SUGGESTED, PathIndex, Suggester};
 use crate::target::{self, Target};
 use crate::text_fragment;
-use crate::wording::advice_words;
 pub use fetch::CHECK_FILE;
 use fetch::FetchGoal;
 use results::{PageTargets, WebResults};
@@ -271,6 +270,7 @@ impl WebCheck {
     fn request_urls(&self, urls: Vec<Url>, goal: FetchGoal, is_of_site: bool) -> Result<(), Error> {
         let external = (!is_of_site).then_some(&self.options.limits);
         let (site, progress) = (Arc::clone(&self.site), Arc::clone(&self.progress));
+        let advice = self.options.advice_words;
         fetch::request(&self.config, urls, goal, external, move |visit| {
             progress.done.fetch_add(1, Ordering::Relaxed);
             let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
@@ -281,7 +281,7 @@ impl WebCheck {
                 let page_text = || document::page_text(&text, DocumentType::Html);
                 PageTargets { anchors: hashes.take(), text: results.keeps_text_of(&visit.link.url).then(page_text) }
             });
-            results.add(visit, read, goal == FetchGoal::Page);
+            results.add(visit, read, goal == FetchGoal::Page, advice);
         })
     }
 
@@ -352,16 +352,14 @@ impl SiteReader {
         }
         if visit.link.kind == LinkKind::Root && visit.facts.outcome != Outcome::Ok && visit.facts.redirect.is_none() {
             let status = visit.facts.status.map_or_else(String::new, |status| format!(" {status}"));
-            let error = visit
-                .facts
-                .error
-                .as_ref()
-                .map_or_else(String::new, |error| format!(": {}: {}", error.kind, error.advised(advice_words)));
+            let error = visit.facts.error.as_ref().map_or_else(String::new, |error| {
+                format!(": {}: {}", error.kind, error.advised(self.options.advice_words))
+            });
             self.notes.push(format!("{}: {}{status}{error}", visit.link.url, visit.facts.outcome));
         }
         // The crawl requests bodies.
         let has_body = true;
-        self.results.add(visit, content, has_body);
+        self.results.add(visit, content, has_body, self.options.advice_words);
     }
 
     /// Adds the references of a page to the spool, and its anchors to `hashes`.

@@ -9,10 +9,9 @@ use hashbrown::HashMap;
 
 use crate::anchors::{AnchorSet, Fragment, FragmentId};
 use crate::finding::{Fault, FaultKind, TargetVerdict};
-use crate::options::CheckOptions;
+use crate::options::{AdviceWords, CheckOptions};
 use crate::remote::RemoteTarget;
 use crate::text_fragment::{self, SearchBudget, TargetText};
-use crate::wording::advice_words;
 
 /// Limit on the redirects from one URL, as a safeguard: the crawler stops earlier.
 const MAX_REDIRECTS: usize = 50;
@@ -84,7 +83,7 @@ impl WebResults {
     }
 
     /// Adds the result of a visit. `has_body`: the body was requested.
-    pub fn add(&mut self, visit: &Visit, content: Option<PageTargets>, has_body: bool) {
+    pub fn add(&mut self, visit: &Visit, content: Option<PageTargets>, has_body: bool, advice: AdviceWords) {
         let facts = &visit.facts;
         let url = visit.link.url.as_str();
         if !has_body && self.visited.get(url).is_some_and(|known| known.has_body) {
@@ -101,7 +100,7 @@ impl WebResults {
         let visited = VisitedUrl {
             outcome: facts.outcome,
             status: facts.status,
-            error: facts.error.as_ref().map(|error| (error.kind, error.advised(advice_words).into())),
+            error: facts.error.as_ref().map(|error| (error.kind, error.advised(advice).into())),
             redirect: facts.redirect.as_ref().map(|url| url.as_str().into()),
             anchors,
             text,

@@ -29,6 +29,7 @@ use crate::flags::settings::MessageSettings;
 use crate::flags::{CheckFormat, CheckSettings, SettingFlags};
 use crate::formats::Audience;
 use crate::locale::localized;
+use crate::wording;
 
 /// The targets of links may use `--max-memory` divided by this.
 const TARGET_MEMORY_DIVISOR: u64 = 4;
@@ -116,7 +117,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
             if let Some(error) = error.as_config() {
                 return Err(error.clone().into());
             }
-            print_error(&visible(&error.to_string()));
+            print_error(&visible(&wording::error(&error).to_string()));
             return Ok(ExitCode::from(FAILED));
         }
     };
@@ -286,6 +287,7 @@ fn options(args: &CheckSettings, config: &Config) -> Result<CheckOptions, UsageE
                 .max_memory
                 .map_or(CheckLimits::default().memory, |Size(bytes)| bytes / TARGET_MEMORY_DIVISOR),
         },
+        advice_words: wording::advice,
     })
 }
 

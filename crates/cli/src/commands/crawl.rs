@@ -57,7 +57,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let rules = settings.rules(ProgramSettings::default())?;
     let CommandSettings { crawl: config, io, .. } = settings;
     // Before anything is created: a missing browser is an error of usage.
-    Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?;
+    let fetchers = Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?;
     let directory = directory::directory_path(config, &rules);
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     if config.fresh && config.recrawl {
@@ -90,7 +90,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
             return Ok(fail(settings.messages, &format!("{} cannot be written: {error}", csv.display())));
         }
     }
-    let code = match crawl_in_directory(settings, rules) {
+    let code = match crawl_in_directory(settings, rules, fetchers) {
         Ok(code) => code,
         Err(error) => return Ok(fail_with(settings.messages, &error)),
     };
@@ -105,7 +105,7 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
 }
 
 /// Opens the crawl directory and crawls in it, or reports that the crawl is finished.
-fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCode, Error> {
+fn crawl_in_directory(settings: &CommandSettings, rules: Rules, fetchers: Fetchers) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages, .. } = settings;
     let messages = *messages;
     let path = directory::directory_path(config, &rules);
@@ -171,6 +171,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
         clock,
         CrawlParts {
             frontier,
+            fetchers,
             target,
             output,
             directory: Some(&path),
@@ -187,6 +188,7 @@ fn crawl_in_directory(settings: &CommandSettings, rules: Rules) -> Result<ExitCo
 /// The inputs and outputs of a crawl.
 pub(super) struct CrawlParts<'a, F> {
     pub frontier: F,
+    pub fetchers: Fetchers,
     pub target: OutputTarget,
     /// Receives records after they are durable, unless the writer thread writes the file of `--jsonl`.
     pub output: Option<RecordStream>,
@@ -225,8 +227,7 @@ pub(super) fn crawl<F: Store + Send + 'static>(
 ) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, io, messages, .. } = settings;
     let messages = *messages;
-    let CrawlParts { frontier, target, output, directory, name, settled_before, is_shared, fleet, printer, on_start } =
-        parts;
+    let CrawlParts { output, directory, settled_before, is_shared, fleet, printer, .. } = parts;
     let reader = rules.bodies.reader.clone();
     let rules = Arc::new(rules);
     if config.insecure {
@@ -249,7 +250,7 @@ pub(super) fn crawl<F: Store + Send + 'static>(
         None => None,
         Some(address) => {
             let source = Arc::new(handle.clone());
-            match serve::start(address, io.serve_token_file.as_deref(), &name, source) {
+            match serve::start(address, io.serve_token_file.as_deref(), &parts.name, source) {
                 Ok(server) => Some(server),
                 Err(ServeError::Failed(why)) => return Ok(fail(messages, &why)),
                 Err(ServeError::Usage(UsageError(why))) => {
@@ -272,22 +273,18 @@ pub(super) fn crawl<F: Store + Send + 'static>(
             stop.send(KeeperMessage::EndNow);
         });
     let reporter = Arc::new(Mutex::new(Some(reporter)));
-    let fetchers = match Fetchers::engine(config.engine).with_browser(&rules) {
-        Ok(fetchers) => fetchers,
-        Err(why) => return Ok(fail(messages, &why.to_string())),
-    };
     let started = KeeperHandle::start(CrawlSetup {
-        frontier,
+        frontier: parts.frontier,
         rules,
-        fetchers,
+        fetchers: parts.fetchers,
         clock,
         consumer: SharedReporter(Arc::clone(&reporter)),
-        target,
+        target: parts.target,
         accepts_links: false,
     });
     let keeper = started?;
     handle.connect(&keeper);
-    on_start(&keeper);
+    (parts.on_start)(&keeper);
     let (drain_control, weak_live) = (handle.clone(), Arc::downgrade(&live));
     let (quiet, json, is_resumable) = (messages.quiet, messages.log_json, directory.is_some());
     let drain = move || {
@@ -479,7 +476,7 @@ fn print_list(messages: MessageSettings, list: &str) {
 
 /// Prints an error that prevented or ended the crawl, with what to do about it. Returns its exit code.
 pub(super) fn fail_with(messages: MessageSettings, error: &Error) -> ExitCode {
-    let text = error.message_with_advice();
+    let text = wording::error(error).message_with_advice();
     if messages.log_json {
         let _ = writeln!(std::io::stderr(), "{}", json_log::message("error", &text));
     } else {

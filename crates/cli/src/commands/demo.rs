@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use argiope_core::crawl::rules::ProgramSettings;
 use argiope_practice::{RunningWeb, demo as practice};
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, MemoryFrontier};
 use argiope_runtime::writer_thread::OutputTarget;
 
@@ -98,6 +99,7 @@ fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let on_start = Box::new(|_: &KeeperHandle| ());
     let parts = CrawlParts {
         frontier,
+        fetchers: Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?,
         target,
         output,
         directory: None,

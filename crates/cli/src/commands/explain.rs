@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::explain::{DiscoveryStep, ExplainError, Explanation, RedirectPath, RobotsExplanation, UrlState, explain};
 use crate::records::StoredRecord;
 use crate::results::Results;
-use argiope_check::advice_words;
 use argiope_core::LinkKind;
 use argiope_core::crawl::render_facts::RenderFacts;
 use argiope_core::render::RenderReason;
@@ -60,7 +59,7 @@ fn pace_line(directory: &Path, host: &str) -> Option<String> {
         "pace",
         host.in_flight,
         wording::plural(host.width as u64, "request"),
-        host.width_reason
+        wording::width_reason(host.width_reason)
     );
     if let Some(cap) = host.rate_cap {
         let _ = write!(text, "; at most {} a second, because the host refused more", wording::rate(cap));
@@ -69,7 +68,7 @@ fn pace_line(directory: &Path, host: &str) -> Option<String> {
         let _ = write!(text, "; first byte after {}", wording::span(mean_ttfb));
     }
     if let Some(reason) = host.reason {
-        let _ = write!(text, "; waiting: {reason}");
+        let _ = write!(text, "; waiting: {}", wording::wait_reason(reason));
     }
     Some(text + "\n")
 }
@@ -180,7 +179,7 @@ fn settled(record: &StoredRecord) -> String {
         let _ = write!(text, " to {}", visible(to));
     }
     if let Some(error) = &record.error {
-        let _ = write!(text, " ({}: {})", error.kind, visible(&error.advised(advice_words)));
+        let _ = write!(text, " ({}: {})", error.kind, visible(&error.advised(wording::advice)));
     }
     if let Some(truncated) = record.truncated {
         let _ = write!(text, ", truncated ({truncated})");

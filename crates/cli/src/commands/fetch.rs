@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use argiope_check::advice_words;
 use argiope_core::Failure;
 use argiope_core::crawl::rules::{Config, ProgramSettings, RenderMode, RobotsPolicy, Root};
 use argiope_core::crawl::schedule::keeper::Settled;
@@ -180,7 +179,7 @@ pub fn render(exchange: &ExchangeView) -> String {
         line("times", &times);
     }
     if let Some(failure) = &exchange.failure {
-        line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.advised(advice_words))));
+        line("failed", &format!("{} ({})", wording::failure(failure.kind), visible(&failure.advised(wording::advice))));
     }
     render_head(&mut text, "Request", '>', &exchange.request, exchange.is_http2);
     render_head(&mut text, "Response", '<', &exchange.head, exchange.is_http2);

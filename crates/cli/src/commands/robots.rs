@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use argiope_check::advice_words;
 use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, RobotsPolicy, Root};
 use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::settings::ROBOTS;
@@ -26,6 +25,7 @@ use clap::Args;
 use super::{FAILED, print_error, warn_insecure};
 use crate::flags::SettingFlags;
 use crate::flags::config_file::UsageError;
+use crate::wording;
 use argiope_core::base::escape::visible;
 
 #[derive(Args, Debug)]
@@ -209,7 +209,7 @@ fn interpret(visit: &Visit, agent: &str) -> RobotsFile {
         Some(SiteFile::Sitemap(..)) | None => &[],
     };
     let event = match (visit.facts.status, &visit.facts.error) {
-        (_, Some(failure)) => format!("could not be fetched: {}", failure.advised(advice_words)),
+        (_, Some(failure)) => format!("could not be fetched: {}", failure.advised(wording::advice)),
         (Some(300..400), None) => "redirects too often".to_owned(),
         (Some(status), None) => format!("responded with {status}"),
         (None, None) => "did not respond".to_owned(),

@@ -124,7 +124,7 @@ pub fn start(
     };
     let options = ServerOptions { address, token, name: name.to_owned() };
     Server::start(options, source).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidInput => ServeError::Usage(UsageError(error.to_string())),
+        std::io::ErrorKind::InvalidInput => ServeError::Usage(UsageError(format!("{error}; see --serve-token-file"))),
         _ => ServeError::Failed(format!("the dashboard cannot be served at {address}: {error}")),
     })
 }

@@ -132,11 +132,12 @@ impl CrawlReport {
                 HistoryEvent::Line { line } => {
                     if let Some(record) = RunRecord::read(line) {
                         // The first record of a run has the settings, the final one the reason of the end.
-                        if let Some(settings) = records::settings_of(&record) {
+                        if record.settings.is_some() {
                             let began = started_millis(record.started.as_deref());
                             runs.push(Run { began, ..Run::default() });
                             // If settings of another version cannot be read, every redirect counts as in scope.
-                            rules = settings.compile(ANY_FINGERPRINT_KEY).ok();
+                            rules = records::settings_of(&record)
+                                .and_then(|settings| settings.compile(ANY_FINGERPRINT_KEY).ok());
                         } else if let Some(run) = runs.last_mut() {
                             run.end = record.reason.as_deref().and_then(End::from_name);
                             run.seconds = record.seconds.unwrap_or_default();

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use argiope_check::advice_words;
 use argiope_core::base::escape::visible;
 
 use super::{BrokenReason, CrawlReport, End};
@@ -56,7 +55,7 @@ pub fn reason_words(reason: &BrokenReason) -> String {
         BrokenReason::Failure(failure) => {
             let words = wording::failure(failure.kind);
             // A message with the same text adds nothing.
-            let message = failure.advised(advice_words);
+            let message = failure.advised(wording::advice);
             if message.is_empty() || message == words {
                 words.to_owned()
             } else {

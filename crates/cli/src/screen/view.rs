@@ -239,9 +239,8 @@ fn hosts(hosts: &[HostStatus], render: fn(&HostStatus) -> String) -> Option<Stri
 /// A busy host, such as `h.example 6 of 6 in flight (at the limit of --per-host), 2,000 queued`.
 fn busy_host(host: &HostStatus) -> String {
     let cap = host.rate_cap.map(|cap| format!("at most {}/s", wording::rate(cap)));
-    let reasons = [&*host.width_reason, cap.as_deref().unwrap_or_default()];
-    let reasons = reasons.into_iter().filter(|reason| !reason.is_empty()).collect::<Vec<_>>().join(", ");
-    let reasons = if reasons.is_empty() { reasons } else { format!(" ({reasons})") };
+    let cap = cap.map_or_else(String::new, |cap| format!(", {cap}"));
+    let reasons = format!(" ({}{cap})", wording::width_reason(host.width_reason));
     let (in_flight, queued) = (host.in_flight, wording::count(host.queued));
     format!("{} {in_flight} of {} in flight{reasons}, {queued} queued", visible(&host.host), host.width)
 }
@@ -258,7 +257,7 @@ fn waiting(waiting: &HostWait) -> String {
     } else {
         format!(", next in {:.1} s", waiting.next_in.as_secs_f64())
     };
-    format!("for {}: {}{next}", visible(&waiting.host), waiting.reason)
+    format!("for {}: {}{next}", visible(&waiting.host), wording::wait_reason(waiting.reason))
 }
 
 /// Estimates the remaining time, if possible. New links may still be found, so the known URLs give only a lower bound. A
@@ -316,7 +315,7 @@ fn to_whole(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use argiope_core::crawl::status::{CurrentFetch, RecentError, WaitReason};
+    use argiope_core::crawl::status::{CurrentFetch, RecentError, WaitReason, WidthReason};
 
     use super::*;
 
@@ -328,7 +327,7 @@ mod tests {
             host: host.into(),
             in_flight,
             width: 6,
-            width_reason: "at the limit of --per-host".into(),
+            width_reason: WidthReason::Limit,
             queued,
             mean_ttfb: Some(Duration::from_millis(millis)),
             ..HostStatus::default()

@@ -181,6 +181,17 @@ pub enum Advice {
     AllowPrivate,
 }
 
+impl Advice {
+    /// Words without settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TrustAuthority => "trust its authority, or skip the verification",
+            Self::SkipVerification => "only without the verification",
+            Self::AllowPrivate => "private addresses are not allowed",
+        }
+    }
+}
+
 /// Maximum length of a failure's message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 1_000;
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::base::budget::MemoryPart;
 use crate::base::outcome::{ErrorKind, Outcome};
 use crate::crawl::rules::Pace;
-pub use crate::crawl::wait::WaitReason;
+pub use crate::crawl::wait::{WaitReason, WidthReason};
 
 /// A running crawl at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -147,7 +147,7 @@ pub struct HostStatus {
     /// How many requests may be in flight at once now.
     pub width: usize,
     /// The reason for this width.
-    pub width_reason: Box<str>,
+    pub width_reason: WidthReason,
     /// Limit on requests a second, because the host refused a higher rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_cap: Option<f64>,

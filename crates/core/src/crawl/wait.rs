@@ -1,4 +1,4 @@
-//! [`WaitReason`]: why the next request to a host is not due yet.
+//! [`WaitReason`]: why the next request to a host is not due yet. [`WidthReason`]: why a host gets no more requests at once.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum WaitReason {
     /// `Crawl-delay` in robots.txt.
     CrawlDelay,
-    /// `--delay`, or the pace controller.
+    /// The setting `delay`, or the pace controller.
     Delay,
     /// Not reported: a `Retry-After` header is a reason for [`WaitReason::BackOff`].
     RetryAfter,
@@ -18,7 +18,7 @@ pub enum WaitReason {
     BackOff,
     /// An attempt failed; the next one is due later.
     Retry,
-    /// `--rate`.
+    /// The setting `rate`.
     Rate,
     /// All connections to the host wait for a response.
     Responses,
@@ -34,9 +34,50 @@ impl fmt::Display for WaitReason {
             Self::RetryAfter => "Retry-After",
             Self::BackOff => "backing off",
             Self::Retry => "before the next try",
-            Self::Rate => "limited by --rate",
+            Self::Rate => "limited by the rate",
             Self::Responses => "its responses",
             Self::Dns => "looking up its address",
+        })
+    }
+}
+
+/// Why the number of requests in flight to a host is limited as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WidthReason {
+    /// The width is still growing.
+    #[default]
+    Opening,
+    /// The width has reached the setting `per_host`.
+    Limit,
+    /// The setting `pace` is `gentle`.
+    Gentle,
+    /// robots.txt has a `Crawl-delay`.
+    CrawlDelay,
+    /// More requests would make this machine the bottleneck.
+    Machine,
+    /// A wider window made the host slower.
+    NoGain,
+    /// The host became slower, and a narrower window helps.
+    Slower,
+    /// A wider window was refused with 429 or 503.
+    Refused,
+    /// There were resets or timeouts.
+    Errors,
+}
+
+impl fmt::Display for WidthReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opening => "opening",
+            Self::Limit => "at the limit for one host",
+            Self::Gentle => "gentle pace",
+            Self::CrawlDelay => "Crawl-delay: one request at a time",
+            Self::Machine => "this machine is the bottleneck",
+            Self::NoGain => "more requests at once make the host slower",
+            Self::Slower => "the host became slower",
+            Self::Refused => "the host refused more (429 or 503)",
+            Self::Errors => "after resets or time-outs",
         })
     }
 }

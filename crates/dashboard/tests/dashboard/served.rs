@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use argiope_core::crawl::control::Control;
 use argiope_core::crawl::status::{
-    CrawlState, FleetStatus, HostStatus, ProcessStatus, RecentError, Status, WaitReason,
+    CrawlState, FleetStatus, HostStatus, ProcessStatus, RecentError, Status, WaitReason, WidthReason,
 };
 use argiope_core::{ErrorKind, Outcome};
 use argiope_dashboard::{CrawlSource, Server, ServerOptions};
@@ -59,7 +59,7 @@ impl CrawlSource for FakeCrawl {
                 host: "h.example".into(),
                 in_flight: 4,
                 width: 6,
-                width_reason: "at the limit of --per-host".into(),
+                width_reason: WidthReason::Limit,
                 rate_cap: None,
                 spacing: Duration::from_millis(100),
                 queued: 900,

@@ -575,7 +575,7 @@ pub fn slot_of(key: &str) -> usize {
 /// Parses the servers of an address. User and password apply to all of them. `authority` is the certificate authority
 /// for `rediss`, in PEM format.
 fn seeds(address: &str, authority: Option<&[u8]>) -> Result<Vec<ConnectionInfo>, Unreachable> {
-    let invalid = |why: String| Unreachable { message: format!("--frontier: {why}"), is_final: true };
+    let invalid = |message: String| Unreachable { message, is_final: true };
     let (scheme, rest) =
         address.split_once("://").ok_or_else(|| invalid("an address such as redis://host:6379 is needed".into()))?;
     let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));

@@ -18,6 +18,7 @@ use argiope_fleet::cluster::{
 };
 use argiope_fleet::segments::SegmentStore;
 use argiope_runtime::Error;
+use argiope_runtime::fetchers::Fetchers;
 use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_clock};
 use argiope_runtime::writer_thread::OutputTarget;
 use signal_hook::iterator::Signals;
@@ -277,6 +278,8 @@ impl Participant<'_> {
         let program = ProgramSettings { lease, archive_segments: true, named_roots, ..ProgramSettings::default() };
         let rules = shared.rules(program).map_err(|error| FleetCommandError::Usage(error.to_string()))?;
         let rules = rules.with_fingerprint_key(settings.key);
+        // A fleet does not render.
+        let fetchers = Fetchers::engine(rules.engine);
         let mut client = self.client()?;
         let is_new = FleetState::read(&mut client)? == FleetState::Created;
         if is_new && settings.round > 1 {
@@ -336,6 +339,7 @@ impl Participant<'_> {
         })?;
         let parts = CrawlParts {
             frontier,
+            fetchers,
             target: OutputTarget::default(),
             output: None,
             directory: None,

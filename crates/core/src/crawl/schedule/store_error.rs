@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// A failure of the store, which stops the crawl.
 ///
-/// The message names the file and what is wrong with it. [`fmt::Display`] adds the remedy, in the words of the command
+/// The message names the file and what is wrong with it. [`fmt::Display`] adds the remedy, in words without settings
 /// unless [`StoreError::reworded`] has replaced them.
 #[derive(Clone, Debug)]
 pub struct StoreError {
@@ -39,8 +39,8 @@ pub enum StoreErrorKind {
     LeaseLost,
 }
 
-/// What the user can do about an error of the store. [`Remedy::as_str`] has the words of the command. The library has
-/// its own words, with the names of its settings in place of flags.
+/// What the user can do about an error of the store. [`Remedy::as_str`] has words without settings. The command and the
+/// library have words of their own, with flags and with the names of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// Free some space on the disk, then resume.
@@ -93,7 +93,7 @@ impl StoreError {
         self.remedy.map(|(remedy, _)| remedy)
     }
 
-    /// The same error with the remedy in other words than those of the command.
+    /// The same error with the remedy in other words.
     #[must_use]
     pub fn reworded(self, words: impl FnOnce(Remedy) -> &'static str) -> Self {
         Self { remedy: self.remedy.map(|(remedy, _)| (remedy, words(remedy))), ..self }
@@ -140,26 +140,24 @@ impl Remedy {
         Self::NewerVersion,
     ];
 
-    /// The words of the command.
+    /// Words without settings.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::FreeSpace => "what was committed is safe: free some space and run the same command to resume",
-            Self::MakeWritable => "what was committed is safe: make it writable and run the same command to resume",
+            Self::FreeSpace => "what was committed is safe: free some space and start the crawl again to resume",
+            Self::MakeWritable => "what was committed is safe: make it writable and start the crawl again to resume",
             Self::RemoveCause => {
-                "what was committed is safe: once the cause is removed, run the same command to resume"
+                "what was committed is safe: once the cause is removed, start the crawl again to resume"
             }
-            Self::Rebuild => "run the same command again: it is rebuilt from the log",
-            Self::RemoveSnapshot => {
-                "remove the file `snapshot`, and run the same command again: it is rebuilt from the log"
-            }
-            Self::RestoreOrStartOver => "restore it from a copy, or start over with --fresh",
-            Self::OtherDirectory => "give another --out",
-            Self::WaitOrOtherDirectory => "wait for it, or give another --out",
-            Self::MoveOrOtherDirectory => "move it, or give another --out",
-            Self::OtherDirectoryOrStartOver => "give another --out, or --fresh to start over",
+            Self::Rebuild => "start the crawl again: it is rebuilt from the log",
+            Self::RemoveSnapshot => "remove the file `snapshot`, and start the crawl again: it is rebuilt from the log",
+            Self::RestoreOrStartOver => "restore it from a copy, or start over",
+            Self::OtherDirectory => "use another crawl directory",
+            Self::WaitOrOtherDirectory => "wait for it, or use another crawl directory",
+            Self::MoveOrOtherDirectory => "move it, or use another crawl directory",
+            Self::OtherDirectoryOrStartOver => "use another crawl directory, or start over in this one",
             Self::RemoveOrOtherFile => "remove it or name another file",
             Self::OtherFile => "name another file",
-            Self::NewerVersion => "use a newer argiope",
+            Self::NewerVersion => "use a newer version of Argiope",
         }
     }
 }

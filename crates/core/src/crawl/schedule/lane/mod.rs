@@ -30,7 +30,7 @@ use crate::page::robots::Robots;
 pub use self::measured::Measured;
 pub use self::pace::{Flight, LanePace, LoadSignal};
 pub use self::site_queue::SiteQueue;
-pub use self::width::{WidthReason, page_kind};
+pub use self::width::page_kind;
 
 /// Limit on the origins of one host (schemes and ports) whose robots.txt is held. A host that needs more is likely a
 /// trap.

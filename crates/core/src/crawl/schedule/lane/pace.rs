@@ -16,9 +16,10 @@ use std::time::Duration;
 use super::SLOW_SLOT;
 use super::measured::{Measured, micros};
 use super::rate::RateCap;
-use super::width::{Sample, WidthControl, WidthReason};
+use super::width::{Sample, WidthControl};
 use crate::base::time::Time;
 use crate::crawl::rules::{Pace, Rules};
+use crate::crawl::wait::WidthReason;
 
 /// Hosts that respond within this time count as equally fast when lanes are ranked.
 const JITTER: Duration = Duration::from_millis(50);
@@ -210,17 +211,15 @@ impl LanePace {
         if self.gate.has_crawl_delay { 1 } else { usize::from(self.window.width().min(self.local.width)) }
     }
 
-    /// Why the lane has this width, as text for users.
-    pub fn width_reason(&self) -> &'static str {
-        if self.gate.has_crawl_delay {
-            return "Crawl-delay: one request at a time";
-        }
+    /// Why the lane has this width.
+    pub fn width_reason(&self) -> WidthReason {
         match &self.window {
-            _ if self.local.width < self.window.width() => "this machine is the bottleneck",
-            Window::Simple { .. } if self.mode == Pace::Gentle => "--pace gentle",
-            Window::Simple { width, ceiling, .. } if width < ceiling => WidthReason::Errors.as_str(),
-            Window::Simple { .. } => WidthReason::Limit.as_str(),
-            Window::Adaptive(adaptive) => adaptive.width.reason().as_str(),
+            _ if self.gate.has_crawl_delay => WidthReason::CrawlDelay,
+            _ if self.local.width < self.window.width() => WidthReason::Machine,
+            Window::Simple { .. } if self.mode == Pace::Gentle => WidthReason::Gentle,
+            Window::Simple { width, ceiling, .. } if width < ceiling => WidthReason::Errors,
+            Window::Simple { .. } => WidthReason::Limit,
+            Window::Adaptive(adaptive) => adaptive.width.reason(),
         }
     }
 

@@ -5,6 +5,7 @@ use crate::base::job::{Job, LaneId};
 use crate::base::outcome::ErrorKind;
 use crate::base::quota::SlowResponseQuota;
 use crate::crawl::rules::{Config, Pace, Span};
+use crate::crawl::wait::WidthReason;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -45,7 +46,7 @@ fn a_steady_window_opens_to_its_limit_with_slow_and_fast_pages() {
     for (moment, signal) in [quick(), slow(), slow(), quick()].into_iter().enumerate() {
         end(&mut pace, signal, at(moment as u64), at(moment as u64 + 10));
     }
-    assert_eq!((pace.width(), pace.width_reason()), (6, "at the limit of --per-host"));
+    assert_eq!((pace.width(), pace.width_reason()), (6, WidthReason::Limit));
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn a_refused_width_is_avoided_and_tried_again_later() {
     assert_eq!(pace.width(), 6);
     pace.ended(LoadSignal::Overload(None), Flight { started: at(100), in_flight: 5 }, RETRY_WAIT, at(110));
     pace.ended(LoadSignal::Overload(None), Flight { started: at(100), in_flight: 6 }, RETRY_WAIT, at(110));
-    assert_eq!((pace.width(), pace.width_reason()), (4, "the host refused more (429 or 503)"));
+    assert_eq!((pace.width(), pace.width_reason()), (4, WidthReason::Refused));
     assert!(pace.rate_cap().is_some());
     for moment in 0..200 {
         end(&mut pace, quick(), at(2_000 + moment * 30), at(2_010 + moment * 30));

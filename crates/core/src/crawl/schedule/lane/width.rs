@@ -29,6 +29,7 @@
 use std::time::Duration;
 
 use crate::base::time::Time;
+use crate::crawl::wait::WidthReason;
 
 /// Latencies are compared as logarithms of the latency plus this many seconds, which hides the jitter of fast hosts.
 const JITTER_SECONDS: f32 = 0.004;
@@ -85,37 +86,6 @@ const MAX_VARIANCE_SAMPLES: u8 = 64;
 const INITIAL_VARIANCE: f32 = 0.05;
 /// The variance is assumed to be at least this, which is a standard deviation of two percent of the latency.
 const MIN_VARIANCE: f32 = 0.0004;
-
-/// The reason for the current width.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WidthReason {
-    /// The width is still growing.
-    Opening,
-    /// The width has reached `--per-host`.
-    Limit,
-    /// A wider window made the host slower.
-    NoGain,
-    /// The host became slower, and a narrower window helps.
-    Slower,
-    /// A wider window was refused with 429 or 503.
-    Refused,
-    /// There were resets or timeouts.
-    Errors,
-}
-
-impl WidthReason {
-    /// The reason as text for users.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Limit => "at the limit of --per-host",
-            Self::NoGain => "more requests at once make the host slower",
-            Self::Slower => "the host became slower",
-            Self::Refused => "the host refused more (429 or 503)",
-            Self::Errors => "after resets or time-outs",
-        }
-    }
-}
 
 /// One response whose latency is a measure of the host's load.
 #[derive(Clone, Copy, Debug)]
