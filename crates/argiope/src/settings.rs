@@ -32,3 +32,68 @@ pub(crate) fn check(config: &Config) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use argiope_core::crawl::rules::{RobotsPolicy, ScopeKind};
+
+    use super::*;
+    use crate::{Crawl, CrawlBuilder};
+
+    type Set = fn(CrawlBuilder) -> CrawlBuilder;
+
+    /// The methods that set one setting, each with a value that is not the default.
+    const METHODS: &[(&str, Set)] = &[
+        ("directory", |builder| builder.directory("d.crawl")),
+        ("fresh", CrawlBuilder::fresh),
+        ("recrawl", CrawlBuilder::recrawl),
+        ("scope", |builder| builder.scope(ScopeKind::Any)),
+        ("include", |builder| builder.include("a")),
+        ("exclude", |builder| builder.exclude("a")),
+        ("depth", |builder| builder.depth(3)),
+        ("max_pages", |builder| builder.max_pages(7)),
+        ("max_time", |builder| builder.max_time(Duration::from_secs(7))),
+        ("timeout", |builder| builder.timeout(Duration::from_secs(7))),
+        ("max_tries", |builder| builder.max_tries(7)),
+        ("max_redirects", |builder| builder.max_redirects(7)),
+        ("allow_private", CrawlBuilder::allow_private),
+        ("max_size", |builder| builder.max_size(7)),
+        ("max_memory", |builder| builder.max_memory(7)),
+        ("sitemap", CrawlBuilder::sitemap),
+        ("no_sitemap", CrawlBuilder::no_sitemap),
+        ("concurrency", |builder| builder.concurrency(7)),
+        ("delay", |builder| builder.delay(Duration::from_secs(7))),
+        ("pace", |builder| builder.pace(Pace::Full)),
+        ("robots", |builder| builder.robots(RobotsPolicy::Ignore)),
+        ("user_agent", |builder| builder.user_agent("me/1")),
+    ];
+
+    #[test]
+    fn a_method_sets_the_setting_of_its_name_and_no_other() {
+        for (name, set) in METHODS {
+            let before = Crawl::builder("http://h/");
+            set(before.clone()).configure(|after| {
+                before.configure(|before| {
+                    let changed = Config::TABLE.iter().filter(|setting| !after.is_same(setting.name, before));
+                    let changed: Vec<&str> = changed.map(|setting| setting_name(setting.key)).collect();
+                    assert_eq!(changed, [*name]);
+                });
+            });
+        }
+    }
+
+    #[test]
+    fn every_method_with_the_name_of_a_setting_is_tested() {
+        let settings: BTreeSet<&str> = Config::TABLE.iter().map(|setting| setting_name(setting.key)).collect();
+        let methods = include_str!("builder.rs").lines().filter_map(|line| line.strip_prefix("    pub fn "));
+        let methods: BTreeSet<&str> = methods.filter_map(|method| method.split(['(', '<']).next()).collect();
+        // Headers are kept apart, and roots may be requests: the tests of requests have them.
+        let expected: Vec<&str> =
+            methods.intersection(&settings).copied().filter(|name| !["header", "roots"].contains(name)).collect();
+        let tested: BTreeSet<&str> = METHODS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(tested.into_iter().collect::<Vec<_>>(), expected);
+    }
+}
