@@ -38,6 +38,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
+    use argiope_core::base::value::RenderMode;
     use argiope_core::crawl::rules::{RobotsPolicy, ScopeKind};
 
     use super::*;
@@ -67,6 +68,7 @@ mod tests {
         ("concurrency", |builder| builder.concurrency(7)),
         ("delay", |builder| builder.delay(Duration::from_secs(7))),
         ("pace", |builder| builder.pace(Pace::Full)),
+        ("render", |builder| builder.render(RenderMode::Always)),
         ("robots", |builder| builder.robots(RobotsPolicy::Ignore)),
         ("user_agent", |builder| builder.user_agent("me/1")),
     ];
@@ -75,8 +77,8 @@ mod tests {
     fn a_method_sets_the_setting_of_its_name_and_no_other() {
         for (name, set) in METHODS {
             let before = Crawl::builder("http://h/");
-            set(before.clone()).configure(|after| {
-                before.configure(|before| {
+            let _ = set(before.clone()).configure(|after| {
+                let _ = before.configure(|before| {
                     let changed = Config::TABLE.iter().filter(|setting| !after.is_same(setting.name, before));
                     let changed: Vec<&str> = changed.map(|setting| setting_name(setting.key)).collect();
                     assert_eq!(changed, [*name]);
