@@ -37,6 +37,11 @@ pub fn input_error(message: String) -> PyErr {
     new(&ERROR, "Error", message, "input", advice)
 }
 
+/// The exception for a crawl directory that cannot be read.
+pub fn store_error(message: String) -> PyErr {
+    new(&ERROR, "Error", message, "store", "check what the message names")
+}
+
 /// The exception for a setting that cannot be used.
 pub fn setting_error(message: String) -> PyErr {
     new(&SETTING_ERROR, "SettingError", message, "config", "correct the setting and start again")

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use argiope::{Config, Crawl, CrawlBuilder, DeliveredBodies};
-use argiope_core::crawl::settings::{Setting, SettingForm, Settings as _};
+use argiope_core::crawl::settings::{CRAWL, Setting, SettingForm, Settings as _};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict, PyFloat, PyInt, PyMapping, PyString};
@@ -14,7 +14,9 @@ use crate::request::PyRequest;
 
 /// Settings that have another name than in the table, or are none: `out` is called `directory`, roots are arguments.
 const DIRECTORY: &str = "directory";
-const NOT_SETTINGS: [&str; 2] = ["out", "roots"];
+const NOT_SETTINGS: [&str; 3] = ["out", "roots", "with"];
+/// A keyword argument cannot be called `with`, which is a word of the language.
+const RENAMED: [(&str, &str); 2] = [("out", DIRECTORY), ("with", "with_")];
 /// Placeholders of values that are times.
 const TIME: &str = "TIME";
 
@@ -58,7 +60,7 @@ fn set(builder: CrawlBuilder, name: &str, value: &Bound<'_, PyAny>) -> PyResult<
         "refuse_private_roots" => return Ok(if value.is_truthy()? { builder.refuse_private_roots() } else { builder }),
         _ => {}
     }
-    let table_name = if name == DIRECTORY { "out" } else { name };
+    let table_name = RENAMED.iter().find(|(_, keyword)| *keyword == name).map_or(name, |(name, _)| *name);
     let setting = Config::find(table_name).filter(|_| !NOT_SETTINGS.contains(&name));
     let setting = setting.ok_or_else(|| unknown(name))?;
     if value.is_none() {
@@ -82,7 +84,28 @@ fn unknown(name: &str) -> PyErr {
 /// The names of all keyword arguments.
 pub fn keywords() -> Vec<&'static str> {
     let settings = Config::TABLE.iter().map(|setting| setting.name).filter(|name| !NOT_SETTINGS.contains(name));
-    settings.chain([DIRECTORY, "follow", "bodies", "refuse_private_roots"]).collect()
+    settings.chain([DIRECTORY, "with_", "follow", "bodies", "refuse_private_roots"]).collect()
+}
+
+/// The settings of the table: name, kind of value, whether it is a list, words, and the first paragraph of the help.
+pub fn described() -> Vec<(&'static str, &'static str, bool, Vec<&'static str>, String)> {
+    let settings = Config::TABLE.iter().filter(|setting| setting.name != "roots");
+    let keyword = |name: &'static str| RENAMED.iter().find(|(known, _)| *known == name).map_or(name, |(_, word)| *word);
+    let describe = |setting: &Setting| {
+        let (kind, words): (_, &[&'static str]) = match setting.form {
+            SettingForm::Switch => ("bool", &[]),
+            SettingForm::Number(_) => ("int", &[]),
+            SettingForm::Words(words) => ("word", words),
+            SettingForm::TextOrNumber if setting.value == TIME => ("time", &[]),
+            SettingForm::TextOrNumber => ("number", &[]),
+            SettingForm::Path => ("path", &[]),
+            SettingForm::Text | SettingForm::Table => ("text", &[]),
+        };
+        let word = |name: &str| Config::find(name).map(|setting| format!("`{}`", keyword(setting.name)));
+        let help = setting.paragraphs(CRAWL, word).into_iter().next().unwrap_or_default();
+        (keyword(setting.name), kind, setting.is_list, words.to_vec(), help)
+    };
+    settings.filter(|setting| setting.form != SettingForm::Table).map(describe).collect()
 }
 
 /// Whether two names have the same letters, or differ in one that is added, missing or exchanged.

@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use crate::errors::{forked, raised};
 use crate::page::PyPage;
+use crate::questions::Questions;
 use crate::request::PyRequest;
 use crate::settings;
 use crate::values::to_python;
@@ -39,6 +41,8 @@ pub struct PySource {
     stage: Mutex<Option<Stage>>,
     handle: Mutex<Option<CrawlHandle>>,
     event: Arc<WakeEvent>,
+    /// What the threads of the crawl ask the functions of the program.
+    questions: Questions,
     /// How many threads are blocked in `wait`.
     blocked: AtomicUsize,
     /// Whether this process has inherited the crawl by a fork: it does not have the crawl's threads.
@@ -119,12 +123,13 @@ impl PySource {
 #[pymethods]
 impl PySource {
     #[new]
-    fn new(roots: Vec<Bound<'_, PyAny>>, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+    fn new(roots: Vec<Bound<'_, PyAny>>, settings: &Bound<'_, PyDict>, functions: Vec<String>) -> PyResult<Self> {
         let builder = settings::builder(&roots, settings)?;
         let event = WakeEvent::new().map_err(PyOSError::new_err)?;
+        let (builder, questions) = Questions::of(builder, &functions, &event);
         let stage = Mutex::new(Some(Stage::Starting(Box::pin(builder.start()))));
         let (handle, blocked, is_inherited) = Default::default();
-        Ok(Self { stage, handle, event, blocked, is_inherited })
+        Ok(Self { stage, handle, event, questions, blocked, is_inherited })
     }
 
     /// Raises if this process has inherited the crawl by a fork.
@@ -165,6 +170,11 @@ impl PySource {
         self.event.clear();
         py.check_signals()?;
         result.map(drop).map_err(PyOSError::new_err)
+    }
+
+    /// Answers what the crawl asks these functions.
+    fn answer(&self, functions: &Bound<'_, PyDict>) -> PyResult<()> {
+        self.questions.answer(functions.py(), functions)
     }
 
     /// Starts the crawl if it is not started. Returns whether it is.
@@ -266,10 +276,34 @@ impl PySource {
         Ok(())
     }
 
-    /// The state of the crawl now, as a dict.
-    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// The state of the crawl now, as a dict. Meanwhile these functions answer: the thread that knows the state may wait
+    /// for an answer.
+    fn status<'py>(&self, py: Python<'py>, functions: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
         let handle = self.running_handle()?;
-        let status = py.detach(|| handle.status()).map_err(|error| raised(&error))?;
+        let (sender, receiver) = channel();
+        let event = Arc::clone(&self.event);
+        let ask = move || {
+            // Ignored: the caller may have been interrupted.
+            let _ = sender.send(handle.status());
+            event.set();
+        };
+        let status = if functions.is_empty() {
+            ask();
+            receiver.recv().ok()
+        } else {
+            std::thread::Builder::new().name("argiope-status".into()).spawn(ask).map_err(PyOSError::new_err)?;
+            loop {
+                match receiver.try_recv() {
+                    Err(TryRecvError::Empty) => {
+                        self.questions.answer(py, functions)?;
+                        py.check_signals()?;
+                    }
+                    answer => break answer.ok(),
+                }
+            }
+        };
+        let status = status.unwrap_or_else(|| Err(Error::internal("the state of the crawl is unknown")));
+        let status = status.map_err(|error| raised(&error))?;
         to_python(py, &serde_json::to_value(status).unwrap_or_default())
     }
 }
@@ -314,12 +348,6 @@ impl PyFeeding {
                 Some(words(&report))
             }
         }
-    }
-
-    /// As `poll`, but blocks until it is known.
-    fn wait(&self, py: Python<'_>) -> Vec<&'static str> {
-        let feeding = self.feeding.lock().unwrap_or_else(PoisonError::into_inner).take();
-        feeding.map(|feeding| words(&py.detach(|| feeding.wait()))).unwrap_or_default()
     }
 }
 

@@ -100,6 +100,11 @@ pub fn civil_date(text: &str) -> Option<jiff::civil::Date> {
     text.parse().ok().filter(|_| text.len() == "2026-01-02".len())
 }
 
+/// The number of a date, counted from 1970-01-01.
+pub fn days_since_epoch(date: jiff::civil::Date) -> Option<i32> {
+    jiff::civil::date(1970, 1, 1).until(date).ok().map(|span| span.get_days())
+}
+
 /// The milliseconds since the Unix epoch of a text such as `2026-01-02T03:04:05.678Z`.
 pub fn timestamp_millis(text: &str) -> Option<i64> {
     text.ends_with('Z').then(|| text.parse().ok().map(jiff::Timestamp::as_millisecond)).flatten()

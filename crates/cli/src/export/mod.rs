@@ -8,7 +8,7 @@
 mod archive_files;
 mod archived;
 mod cdxj;
-mod columns;
+pub mod columns;
 pub mod csv;
 mod data;
 mod file_names;

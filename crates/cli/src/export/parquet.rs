@@ -15,7 +15,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 use serde_json::Value;
 
-use super::columns::{CellKind, civil_date, timestamp_millis};
+use super::columns::{CellKind, civil_date, days_since_epoch, timestamp_millis};
 use super::data::PageTable;
 use crate::records::ReadError;
 
@@ -25,8 +25,6 @@ const MAX_GROUP_ROWS: usize = 100_000;
 const MAX_GROUP_BYTES: usize = 64 << 20;
 /// Estimated bytes of a value besides its text, with its levels.
 const VALUE_BYTES: usize = 24;
-/// The day 0 of dates.
-const EPOCH: jiff::civil::Date = jiff::civil::date(1970, 1, 1);
 
 /// Writes the rows of a table, in the order in which pages were finished.
 pub fn parquet(mut table: PageTable<'_>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
@@ -187,10 +185,6 @@ fn push_some<T>(values: &mut Vec<T>, value: Option<T>) -> bool {
     let is_some = value.is_some();
     values.extend(value);
     is_some
-}
-
-fn days_since_epoch(date: jiff::civil::Date) -> Option<i32> {
-    EPOCH.until(date).ok().map(|span| span.get_days())
 }
 
 /// The levels of a value.

@@ -19,9 +19,9 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from ._argiope import Link, Page, Request, Source, SourceFeeding
 from ._errors import Error
@@ -46,8 +46,10 @@ class Crawl:
     # Whether the crawl can be collected without a word. Set here, so that `__del__` works if `__init__` fails.
     _is_closed = True
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, functions: dict[str, Callable[[Any], Any]]) -> None:
         self._source = source
+        # The functions that the crawl asks. They are kept here, so that a function that uses its crawl is collected.
+        self._functions = functions
         self._held: dict[Holder, list[Page]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         # Tasks that wait for a page, and tasks that wait for something else.
@@ -91,7 +93,7 @@ class Crawl:
 
     def status(self) -> dict[str, Any]:
         """The state of the crawl now: counts, rates, hosts, errors."""
-        return self._source.status()
+        return self._source.status(self._functions)
 
     def batches(self, size: int = 256, wait: float = 0.0) -> Batches:
         """The pages in lists of at most `size`, for both kinds of loops. A list counts as one page: all its pages are
@@ -145,7 +147,7 @@ class Crawl:
 
     def __enter__(self) -> Self:
         while not self._source.start():
-            self._source.wait()
+            self._block()
         return self
 
     def __exit__(
@@ -256,8 +258,16 @@ class Crawl:
             self._loop.remove_reader(self._source.fileno())
         self._loop = None
 
+    def _block(self, seconds: float | None = None) -> None:
+        """Waits without asyncio, and answers what the crawl asks."""
+        self._source.wait(seconds)
+        if self._functions:
+            self._source.answer(self._functions)
+
     def _on_readable(self) -> None:
         self._source.clear()
+        if self._functions:
+            self._source.answer(self._functions)
         self._wake_one()
         while self._other_waiters:
             _wake(self._other_waiters.popleft())
@@ -330,14 +340,14 @@ class Crawl:
         while True:
             found = self._take()
             if found is None:
-                self._source.wait()
+                self._block()
             elif found is False:
                 raise StopIteration
             else:
                 self._hold(holder, found)
                 return found
 
-    def _take(self) -> Page | bool | None:
+    def _take(self) -> Page | Literal[False] | None:
         """The next page; None if there is none yet, False if no work is left but pages that are held."""
         try:
             found = self._source.take()
@@ -372,7 +382,7 @@ class Crawl:
         self._source.close(now=now)
         try:
             while not self._source.ended():
-                self._source.wait()
+                self._block()
         finally:
             self._over()
 
@@ -436,7 +446,7 @@ class Batches:
                 left = ends - time.monotonic()
                 if left <= 0:
                     break
-                crawl._source.wait(left)
+                crawl._block(left)
             elif found is False:
                 break
             else:
@@ -464,7 +474,9 @@ class Feeding:
 
     def wait(self) -> FeedReport:
         """Waits without asyncio until the crawl has added the requests."""
-        return FeedReport(tuple(self._feeding.wait()))
+        while (report := self._feeding.poll()) is None:
+            self._crawl._block()
+        return FeedReport(tuple(report))
 
 
 if TYPE_CHECKING:

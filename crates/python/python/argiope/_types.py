@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Summary:
     """The seconds that the run took."""
     bytes: int
     """The bytes that were received, robots.txt and sitemaps included."""
-    outcomes: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int]
     """The number of URLs with each outcome."""
-    errors: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int]
     """The number of errors of each kind."""
-    notices: list[str] = field(default_factory=list)
+    notices: list[str]
     """Messages about the run, for people."""
 
     @property

@@ -1,0 +1,50 @@
+//! The command `argiope`, for its program and for the Python package. Not an interface: use the crate `argiope`.
+
+mod audit;
+mod commands;
+mod diff;
+mod explain;
+mod export;
+mod flags;
+mod formats;
+mod locale;
+mod records;
+mod report;
+mod report_page;
+mod results;
+mod screen;
+mod soft_404;
+mod sorted;
+mod temporary;
+mod ticker;
+mod wording;
+
+/// What the Python package reads of a crawl directory: the same records, tables and explanations as the command.
+pub mod stored {
+    use std::path::Path;
+
+    pub use crate::export::columns::{CellKind, civil_date, days_since_epoch, timestamp_millis};
+    pub use crate::export::{PageTable, Rows, TableOptions};
+    pub use crate::records::{ReadError, latest_page_lines, not_a_crawl_directory};
+    use crate::{commands, explain};
+
+    /// What `argiope explain` prints about a URL.
+    ///
+    /// # Errors
+    ///
+    /// The message: it is not a URL, or the crawl directory cannot be read.
+    pub fn explanation(directory: &Path, url: &str) -> Result<String, String> {
+        match explain::explain(directory, url) {
+            Ok(explanation) => Ok(commands::explain::render(&explanation)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// Runs one command line.
+pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> std::process::ExitCode {
+    // With a handler for SIGXFSZ, a file that reaches the file size limit (`ulimit -f`) causes a write error. Without one,
+    // the signal would end the process.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
+    commands::run(arguments)
+}
