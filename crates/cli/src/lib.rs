@@ -21,11 +21,10 @@ mod wording;
 
 /// What the Python package reads of a crawl directory: the same records, tables and explanations as the command.
 pub mod stored {
-    use std::path::Path;
-
     pub use crate::export::columns::{CellKind, civil_date, days_since_epoch, timestamp_millis};
     pub use crate::export::{PageTable, Rows, TableOptions};
-    pub use crate::records::{ReadError, latest_page_lines, not_a_crawl_directory};
+    pub use crate::records::ReadError;
+    pub use crate::results::Results;
     use crate::{commands, explain};
 
     /// What `argiope explain` prints about a URL.
@@ -33,8 +32,8 @@ pub mod stored {
     /// # Errors
     ///
     /// The message: it is not a URL, or the crawl directory cannot be read.
-    pub fn explanation(directory: &Path, url: &str) -> Result<String, String> {
-        match explain::explain(directory, url) {
+    pub fn explanation(results: &Results, url: &str) -> Result<String, String> {
+        match explain::explain(results, url) {
             Ok(explanation) => Ok(commands::explain::render(&explanation)),
             Err(error) => Err(error.to_string()),
         }

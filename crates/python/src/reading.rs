@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use argiope_cli::stored::{self, CellKind, PageTable, ReadError, TableOptions};
-use argiope_fleet::segments::open_graph;
+use argiope_cli::stored::{self, CellKind, PageTable, ReadError, Results, TableOptions};
 use argiope_store::disk::GraphRound;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
@@ -34,29 +33,21 @@ pub struct PyStored {
 impl PyStored {
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
-        // The first read fails where there is no crawl.
-        let mut is_empty = true;
-        let first = stored::latest_page_lines(&path, |_| {
-            is_empty = false;
-            Err(ReadError::Refused(String::new()))
-        });
-        match first {
-            Err(error) if is_empty => Err(read_error(&error)),
-            _ => Ok(Self { path }),
-        }
+        Results::at(&path).check().map_err(|error| read_error(&error))?;
+        Ok(Self { path })
     }
 
     /// The records of the pages of the latest round, as JSON.
     fn pages(&self) -> PyResult<PyRows> {
-        PyRows::read(self.path.clone(), |path, rows| {
-            stored::latest_page_lines(path, |line| send(rows, Row::Record(line.to_vec()))).map(drop)
+        PyRows::read(self.path.clone(), |results, rows| {
+            results.latest_page_lines(|line| send(rows, Row::Record(line.to_vec())))
         })
     }
 
     /// The links of the latest round.
     fn links(&self) -> PyResult<PyRows> {
-        PyRows::read(self.path.clone(), |path, rows| {
-            let mut graph = open_graph(path, GraphRound::Latest)?;
+        PyRows::read(self.path.clone(), |results, rows| {
+            let mut graph = results.graph(GraphRound::Latest)?;
             graph.pages(|page| {
                 for edge in page.edges() {
                     let anchor = edge.anchor.map(str::to_owned);
@@ -73,14 +64,15 @@ impl PyStored {
 
     /// What `argiope explain` prints about a URL.
     fn explain(&self, py: Python<'_>, url: &str) -> PyResult<String> {
-        py.detach(|| stored::explanation(&self.path, url)).map_err(input_error)
+        py.detach(|| stored::explanation(&Results::at(&self.path), url)).map_err(input_error)
     }
 
     /// The pages of the latest round as a table.
     fn table(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<PyTable> {
         let path = self.path.clone();
         let kinds = py.detach(|| {
-            let table = PageTable::open(&path, TableOptions { columns: &columns, ..TableOptions::default() })?;
+            let results = Results::at(&path);
+            let table = PageTable::open(&results, TableOptions { columns: &columns, ..TableOptions::default() })?;
             Ok(table.columns.iter().map(|column| (column.name.clone(), column.kind.clone())).collect())
         });
         let kinds: Vec<(String, CellKind)> = kinds.map_err(|error: ReadError| read_error(&error))?;
@@ -113,11 +105,11 @@ pub struct PyRows {
 impl PyRows {
     fn read(
         path: PathBuf,
-        read: impl FnOnce(&Path, &SyncSender<Row>) -> Result<(), ReadError> + Send + 'static,
+        read: impl FnOnce(&Results, &SyncSender<Row>) -> Result<(), ReadError> + Send + 'static,
     ) -> PyResult<Self> {
         let (sender, rows) = sync_channel(ROWS_AHEAD);
         let thread = move || {
-            if let Err(error) = read(&path, &sender) {
+            if let Err(error) = read(&Results::at(&path), &sender) {
                 // Ignored: nobody takes rows any more.
                 let _ = sender.send(Row::Failed(error.to_string()));
             }
@@ -202,7 +194,8 @@ fn read_batches(
     schema: &SchemaRef,
     batches: &SyncSender<Result<RecordBatch, ArrowError>>,
 ) -> Result<(), ReadError> {
-    let mut table = PageTable::open(path, TableOptions { columns, ..TableOptions::default() })?;
+    let results = Results::at(path);
+    let mut table = PageTable::open(&results, TableOptions { columns, ..TableOptions::default() })?;
     let mut rows: Vec<Vec<Option<Value>>> = Vec::new();
     let batch = |rows: &[Vec<Option<Value>>]| {
         let column = |(index, (_, kind)): (usize, &(String, CellKind))| {

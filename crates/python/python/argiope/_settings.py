@@ -63,6 +63,8 @@ class Settings(TypedDict, total=False):
     'Remove this parameter from links (repeatable)'
     follow_nofollow: Union[bool, None]
     'Follow links that are marked nofollow'
+    soft_404: Union[Literal["auto", "always", "never"], None]
+    'Ask a host for a page that does not exist, once in a run, to find error pages with status 200 [default: auto]'
     traps: Union[Literal["avoid", "ignore"], None]
     'Whether to avoid endless structures such as calendars and mazes [default: avoid]'
     trap_budget: Union[int, None]
@@ -177,7 +179,7 @@ class Settings(TypedDict, total=False):
     'Run the browser without its sandbox, as root in a container that is the sandbox'
     render_tabs: Union[int, None]
     'Render this many pages at once [default: number of cores]'
-    interact: Union[Literal["none", "scroll"], None]
+    interact: Union[Literal["none", "scroll", "click"], None]
     'What to do after the load of a rendered page to find more [default: scroll]'
     engine: Union[Literal["tokio", "coroutines", "callbacks", "threads", "uring"], None]
     'How the crawler waits for many servers at once [default: tokio]'
