@@ -115,7 +115,7 @@ impl FetchArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  argiope demo --jsonl - -q | head -3\n  \
-                  argiope demo --web 8000    # in another terminal: argiope crawl http://127.20.0.9:8000/\n\n\
+                  argiope demo --web 8000\n\n\
                   All flags: argiope demo --help",
     allow_negative_numbers = true
 )]
