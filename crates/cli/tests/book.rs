@@ -91,3 +91,14 @@ fn every_relative_link_of_the_documentation_is_valid() {
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
+
+#[test]
+fn every_file_that_the_architecture_page_names_exists() {
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let table = page.split("## Where is it?").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the table");
+    let paths: Vec<&str> =
+        table.split('`').skip(1).step_by(2).filter(|path| path.ends_with(".rs") || path.ends_with(".py")).collect();
+    let missing: Vec<&&str> = paths.iter().filter(|path| !root().join("crates").join(path).is_file()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(paths.len() > 80, "only {} files are named", paths.len());
+}
