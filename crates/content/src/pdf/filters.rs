@@ -65,14 +65,14 @@ pub(super) fn inflate<'a>(bytes: &[u8], budget: &'a PageBudget) -> Held<'a> {
 }
 
 /// How the rows of a stream are predicted.
-pub(super) struct Rows {
+pub(super) struct PredictedRows {
     pub(super) colors: f64,
     pub(super) bits: f64,
     pub(super) columns: f64,
 }
 
 /// Undoes the prediction of PNG rows, which streams of positions and objects use.
-pub(super) fn predicted<'a>(bytes: &[u8], rows: &Rows, budget: &'a PageBudget) -> Held<'a> {
+pub(super) fn predicted<'a>(bytes: &[u8], rows: &PredictedRows, budget: &'a PageBudget) -> Held<'a> {
     let mut out = Held::new(budget);
     let colors = rows.colors.clamp(1.0, 32.0) as usize;
     let bits = rows.bits.clamp(1.0, 16.0) as usize;

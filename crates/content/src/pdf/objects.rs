@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use argiope_core::page::page_budget::{PageBudget, VISIT};
 
-use super::filters::{Held, Rows, ascii85, inflate, predicted};
+use super::filters::{Held, PredictedRows, ascii85, inflate, predicted};
 use super::values::{Dictionary, Lexer, Value, is_space};
 
 /// The maximum number of objects of a file.
@@ -322,10 +322,10 @@ impl<'a> Objects<'a> {
     }
 
     /// How the rows of a stream are predicted, if they are.
-    fn rows(&self, parameters: &Value) -> Option<Rows> {
+    fn rows(&self, parameters: &Value) -> Option<PredictedRows> {
         let number = |name: &str| self.entry(parameters, name).number();
         number("Predictor").filter(|&predictor| predictor >= 10.0)?;
-        Some(Rows {
+        Some(PredictedRows {
             colors: number("Colors").unwrap_or(1.0),
             bits: number("BitsPerComponent").unwrap_or(8.0),
             columns: number("Columns").unwrap_or(1.0),
