@@ -107,11 +107,23 @@ fn answer_of(visit: &mut Visit) -> BrowserAnswer {
     if matches!(visit.facts.outcome, Outcome::Robots | Outcome::Refused) {
         return BrowserAnswer::Refused;
     }
+    let is_complete = is_complete(visit);
     match (visit.facts.status, visit.body.take()) {
-        (Some(status), Some(body)) if visit.facts.outcome != Outcome::Failed => {
+        (Some(status), Some(body)) if is_complete && visit.facts.outcome != Outcome::Failed => {
             let body = *body;
             BrowserAnswer::Response { status, headers: body.headers, body: body.bytes }
         }
         _ => BrowserAnswer::Failed,
     }
+}
+
+/// Whether the page gets all that it asked for. For a browser a body that was cut is an error of the network, and a part
+/// of a file too unless the page asked for a part.
+fn is_complete(visit: &Visit) -> bool {
+    let asks_for_range = || {
+        let headers = visit.link.request.as_ref().map_or(&[][..], |request| &request.headers);
+        headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("range"))
+    };
+    let is_part = visit.facts.status == Some(206) && asks_for_range();
+    visit.facts.error.is_none() && (visit.facts.truncated.is_none() || is_part)
 }

@@ -239,6 +239,31 @@ fn a_page_cannot_act_with_the_logins_that_the_crawl_has_for_another_site() {
 }
 
 #[test]
+#[ignore = "needs headless-shell"]
+fn a_script_whose_response_was_cut_does_not_run_and_is_not_shared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let html = || Response::html("<title>page</title><script src=/large.js></script><script src=/half.js></script>");
+    let script = |name: &str| {
+        let text = format!("document.title += ' {name}';//{}", "x".repeat(4_000));
+        Response::text(text).content_type("text/javascript").header("Cache-Control", "max-age=9999")
+    };
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let site = site.page("/1", html()).page("/2", html()).page("/large.js", script("large"));
+    let site = site.page("/half.js", script("half").truncate_at(1_000));
+    let roots = [site.url("/1"), site.url("/2")];
+    let web = PracticeWeb::new().site(site).start().expect("a server");
+    let flags = ["-d", "a.crawl", "--depth", "0", "--render", "always", "--max-size", "2K", "--max-tries", "1"];
+    let (pages, output) = crawl(folder.path(), &[&[&*roots[0], &*roots[1]][..], &flags].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for path in ["/1", "/2"] {
+        assert_eq!((&pages[path]["title"], &pages[path]["render"]["cached"]), (&"page".into(), &0.into()), "{path}");
+    }
+    for path in ["/large.js", "/half.js"] {
+        assert_eq!(web.log().iter().filter(|request| request.path == path).count(), 2, "{path}");
+    }
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 #[ignore = "needs headless-shell"]
 fn no_process_of_the_browser_survives_a_killed_crawl() {
