@@ -23,14 +23,14 @@ impl Visit {
 
     /// Replaces the findings of the page by those of the rendered document, and keeps the links that only the static
     /// page has. A link that only scripts made has the kind `script`. If there is no document, the static findings stay.
-    /// The facts about the response stay in any case.
+    /// The facts about the response stay in any case, and whether the page looks empty without scripts.
     pub fn add_rendered(&mut self, rendered: RenderedPage, reason: RenderReason, cached: u32, rules: &Arc<Rules>) {
         let words = |visit: &Self| visit.findings.facts.as_ref().map_or(0, |facts| facts.words);
         let (static_words, static_links) = (words(self), self.findings.links);
         let has_document = rendered.document.is_some();
         let RenderedPage { end, document, busy, virtual_time, requests, refused, errors, links } = rendered;
         if let Some(document) = document {
-            let digest = self.findings.digest;
+            let (digest, looks_empty) = (self.findings.digest, self.looks_empty());
             let of_static_page = self.for_keeper.edges.take().unwrap_or_default();
             let headers = self.body.as_mut().map(|body| std::mem::take(&mut body.headers)).unwrap_or_default();
             let response = WholeResponse {
@@ -46,6 +46,9 @@ impl Visit {
                 body.headers = headers;
             }
             self.findings.digest = digest;
+            if let Some(facts) = &mut self.findings.facts {
+                facts.needs_scripts = looks_empty;
+            }
             let of_document = self.for_keeper.edges.take().unwrap_or_default();
             let merged = merge(&of_static_page, &of_document, &links, &self.link.url, rules.max_url);
             self.findings.rejected.clear();
@@ -139,7 +142,8 @@ mod tests {
             addresses: Arc::new([]),
             extras: None,
         };
-        let body = b"<title>Static</title><a href=/static>s</a><script src=/app.js></script>".to_vec();
+        let body =
+            b"<title>Static</title><a href=/static>s</a><div id=app></div><script src=/app.js></script>".to_vec();
         let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n".to_vec();
         let mut visit = WholeResponse { head, body, ..WholeResponse::default() }.into_visit(job, &rules);
         let (digest, bytes) = (visit.findings.digest, visit.facts.bytes_body);
@@ -158,6 +162,7 @@ mod tests {
         visit.add_rendered(rendered, RenderReason::Always, 1, &rules);
         assert_eq!(visit.findings.title.as_deref(), Some("Rendered"));
         assert_eq!((visit.findings.digest, visit.facts.bytes_body), (digest, bytes));
+        assert!(visit.looks_empty(), "without its scripts");
         let followed: Vec<_> =
             visit.for_keeper.found.iter().map(|(url, kind)| (url.target().to_owned(), kind)).collect();
         let expected = [("/new", LinkKind::Script), ("/static", LinkKind::Anchor), ("/pushed", LinkKind::Script)];

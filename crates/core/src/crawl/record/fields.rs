@@ -92,7 +92,8 @@ record! {
     /// number of `img` elements without an `alt` attribute. `alt=""` marks a decoration and is not counted
     images_without_alt: Option<u32>, FieldKind::Integer, Page, Content;
     /// `true` if the page looks empty without scripts: it has scripts and few words, and it asks for JavaScript in a
-    /// `noscript`, has data for scripts (`application/json`), or has an element with an id and no text
+    /// `noscript`, has data for scripts (`application/json`), or has an element with an id and no text. The field of a
+    /// [rendered page](#rendered-pages) says this of the response, not of the rendered document
     needs_scripts: bool, FieldKind::Flag, Page, Content;
     /// a fingerprint of the visible text, 16 hexadecimal digits. The more text two pages have in common, the more
     /// digits are equal. Absent where a page has little text
