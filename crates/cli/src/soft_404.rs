@@ -33,9 +33,6 @@ const PHRASES: &[&str] = &[
     "doesn't exist",
     "no longer exists",
     "no longer available",
-    "error 404",
-    "404 error",
-    "http 404",
     "nicht gefunden",
     "existiert nicht",
     "nicht vorhanden",
@@ -66,6 +63,32 @@ const PHRASES: &[&str] = &[
     "찾을 수 없",
     "غير موجود",
     "לא נמצא",
+];
+
+/// Words beside which the number 404 is that of an error, in lower case.
+const ERROR_WORDS: &[&str] = &[
+    "error",
+    "erreur",
+    "fehler",
+    "errore",
+    "erro",
+    "fout",
+    "fel",
+    "feil",
+    "fejl",
+    "virhe",
+    "błąd",
+    "chyba",
+    "hata",
+    "ошибка",
+    "помилка",
+    "σφάλμα",
+    "エラー",
+    "错误",
+    "錯誤",
+    "오류",
+    "خطأ",
+    "שגיאה",
 ];
 
 /// Whether a page with status 200 says in its title or main heading that there is no such page.
@@ -167,13 +190,19 @@ fn origin_of(url: &str) -> Option<&str> {
 }
 
 fn is_error_title(title: &str) -> bool {
-    // Only the number: `404`, `404 | Site`, `Site - 404`. A number within words has another meaning: `Room 404`.
-    let is_number = |part: &str| part.trim() == "404";
-    if title.split(['|', '-', '–', '—', ':', '·', '!', '.', '(', ')']).any(is_number) {
-        return true;
-    }
     let text = title.to_lowercase().replace('’', "'");
-    text.chars().count() <= MAX_TITLE && PHRASES.iter().any(|phrase| text.contains(phrase))
+    text.chars().count() <= MAX_TITLE && (has_error_number(&text) || PHRASES.iter().any(|phrase| text.contains(phrase)))
+}
+
+/// Whether the text is the number 404, or has it beside a word for errors. Elsewhere the number has other meanings:
+/// `Room 404`, `Photos - 404`.
+fn has_error_number(text: &str) -> bool {
+    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let is_error_pair = |pair: &[&str]| match pair {
+        ["404", word] | [word, "404"] => ERROR_WORDS.contains(word),
+        _ => false,
+    };
+    matches!(words[..], ["404"] | ["http", "404"]) || words.windows(2).any(is_error_pair)
 }
 
 #[cfg(test)]
@@ -184,8 +213,10 @@ mod tests {
     fn error_pages_are_recognised_by_title_or_heading() {
         for title in [
             "404",
-            "404 | Example",
-            "Example – 404",
+            "404!",
+            "HTTP 404",
+            "404 | Error | Example",
+            "Example – Fehler: 404",
             "Error 404",
             "Page Not Found - Example",
             "Sorry, we can’t find that page",
@@ -199,7 +230,16 @@ mod tests {
             assert!(!says_not_found(Some(title), None, Some(2_000)), "{title}");
             assert!(!says_not_found(Some(title), None, None), "{title}");
         }
-        for title in ["Room 404", "Peugeot 404 Cabriolet", "Lost and found", "Foundation", "4040", ""] {
+        for title in [
+            "Room 404",
+            "Peugeot 404 Cabriolet",
+            "Ferrari 250 - 404 - photos",
+            "HTTP: 404 explained",
+            "Lost and found",
+            "Foundation",
+            "4040",
+            "",
+        ] {
             assert!(!says_not_found(Some(title), Some(title), Some(20)), "{title}");
         }
     }

@@ -96,3 +96,24 @@ fn a_host_is_asked_only_for_a_reason_and_as_robots_txt_allows() {
     crawl(&root, &["--exclude", "argiope-"]);
     assert!(probes(&alike).is_empty(), "out of scope");
 }
+
+#[test]
+fn a_page_that_was_cut_is_no_error_page_and_error_pages_are_warnings() {
+    let page = |filler: usize| {
+        let body = format!("<title>Page not found</title><div id=app></div><script>{}</script>", " ".repeat(filler));
+        Response::html(body)
+    };
+    let site = Site::http("127.5.35.4:0").expect("a socket").page("/", Response::links(["/cut", "/whole"]));
+    let site = site.page("/cut", page(9_000)).page("/whole", page(10));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    argiope(folder, &["crawl", "-q", &root, "-d", "d.crawl", "--max-size", "4K"]);
+    for id in ["soft-404", "needs-scripts"] {
+        assert_eq!(found(folder, &root, id), ["/whole"], "{id}");
+    }
+    let report: Value = serde_json::from_str(&argiope(folder, &["report", "d.crawl", "--json"])).expect("JSON");
+    assert_eq!((&report["soft_404s"], &report["needs_scripts"]), (&1.into(), &1.into()), "{report}");
+    argiope(folder, &["audit", "d.crawl", "--fail-on", "error"]);
+}

@@ -67,7 +67,7 @@ catalogue! {
     SitemapError "sitemap-error" Error "Sitemap lists URLs that are not 200" "Search engines waste requests and trust the sitemap less." "List only pages that answer 200 directly.";
     SitemapFault "sitemap-fault" Error "Sitemaps that cannot be read" "Search engines miss the pages that only the sitemap lists." "Correct the file, or the URL in robots.txt or in the sitemap index.";
     RobotsFault "robots-fault" Error "Faults in robots.txt" "Crawlers may ignore the faulty lines, or stay away from the whole site." "Correct the line that is named.";
-    SoftError "soft-404" Error "Error pages with status 200" "Search engines index the error page, and checks of links do not notice that the page is missing." "Answer with status 404 or 410 for a page that does not exist.";
+    SoftError "soft-404" Warning "Error pages with status 200" "Search engines index the error page, and checks of links do not notice that the page is missing." "Answer with status 404 or 410 for a page that does not exist.";
     FragmentMissing "fragment-missing" Warning "Links to missing parts of pages" "The link leads to the top of the page, not to the part that it names." "Correct the fragment, or give the part this id.";
     TitleMissing "title-missing" Warning "Pages without a title" "Search results and browser tabs show the URL instead." "Give every page a title of its own.";
     TitleDuplicate "title-duplicate" Warning "Titles used by several pages" "Visitors cannot tell the pages apart in search results." "Write a title that says what is special about each page.";

@@ -340,13 +340,14 @@ impl Judge<'_> {
                 self.add_finding(FindingId::HreflangNoReturn, url, format!("{code}: {target}"));
             }
         }
-        if record.status == Some(200) && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words) {
+        let is_error_page = is_whole && record.status == Some(200);
+        if is_error_page && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words) {
             let title = record.title.as_deref().or(record.h1.as_deref());
             self.add_finding(FindingId::SoftError, url, title.unwrap_or_default());
-        } else if let Some(missing) = self.index.error_answers.resembled(record) {
+        } else if let Some(missing) = self.index.error_answers.resembled(record).filter(|_| is_error_page) {
             self.add_finding(FindingId::SoftError, url, format!("like the answer for {missing}, which does not exist"));
         }
-        if record.needs_scripts {
+        if record.needs_scripts && is_whole {
             self.add_finding(FindingId::NeedsScripts, url, "");
         }
         if record.depth() > DEEP_PAGE {

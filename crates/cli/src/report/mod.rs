@@ -389,9 +389,11 @@ impl CrawlReport {
         self.bytes_body += page.bytes_body;
         self.retries += u64::from(page.tries.saturating_sub(1));
         self.truncated += u64::from(page.truncated.is_some());
-        self.soft_404s += u64::from(page.is_soft_404);
-        self.needs_scripts +=
-            u64::from(page.needs_scripts && matches!(page.outcome, Outcome::Ok | Outcome::NotModified));
+        // What a page lacks is known only of pages that were read to their end.
+        let is_whole = page.truncated.is_none();
+        self.soft_404s += u64::from(page.is_soft_404 && is_whole);
+        let is_usable = matches!(page.outcome, Outcome::Ok | Outcome::NotModified);
+        self.needs_scripts += u64::from(page.needs_scripts && is_usable && is_whole);
         if let (Some(facts), Ok(url)) = (page.render, Url::parse(page.url)) {
             self.rendered.add(url.as_ref(), facts);
         }
