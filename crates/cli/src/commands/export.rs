@@ -12,7 +12,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::output::{Output, OutputFault};
 use crate::export::csv::Formulas;
-use crate::export::{self, Export, ExportWriter, FORMATS, Rows, TableOptions};
+use crate::export::{ArchiveGaps, Export, ExportWriter, FORMATS, Rows, TableOptions};
 use crate::flags::config_file::UsageError;
 use crate::formats::{self, Format};
 use crate::locale::localized;
@@ -130,18 +130,23 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     // Formats that can be a folder, and extracted data, consist of archived pages.
     let reads_archive = rules.is_some() || format.write.folder.is_some();
     let told = written.and_then(|()| match reads_archive {
-        true => tell_unarchived(export.results).map_err(|error| output.fault(error)),
+        true => tell_gaps(export.results).map_err(|error| output.fault(error)),
         false => Ok(()),
     });
     told.map_or_else(OutputFault::print, |()| Ok(ExitCode::SUCCESS))
 }
 
-/// Tells the user how many pages are missing in the export, because the last round fetched them without `--warc`.
-fn tell_unarchived(results: &Results) -> Result<(), ReadError> {
-    let count = export::unarchived_pages(results)?;
-    if count > 0 {
-        let pages = wording::plural(count, "page");
+/// Tells the user how many pages are missing in the export, because the last round fetched them without `--warc`, and how
+/// many are in it without what their scripts made.
+fn tell_gaps(results: &Results) -> Result<(), ReadError> {
+    let ArchiveGaps { missing, rendered } = ArchiveGaps::of(results)?;
+    if missing > 0 {
+        let pages = wording::plural(missing, "page");
         tell(&format!("left out: {pages} of the last round, which did not use --warc"));
+    }
+    if rendered > 0 {
+        let pages = wording::plural(rendered, "rendered page");
+        tell(&format!("without what scripts made: {pages}; the archive has the responses of the servers"));
     }
     Ok(())
 }

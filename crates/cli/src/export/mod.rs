@@ -153,14 +153,26 @@ pub fn pages_csv(results: &Results, formulas: csv::Formulas, out: &mut dyn Write
     csv::csv(PageTable::open(results, TableOptions::default())?, formulas, out)
 }
 
-/// Number of pages of the last round that were fetched, but are not in the archive.
-pub fn unarchived_pages(results: &Results) -> Result<u64, ReadError> {
-    let mut count = 0;
-    results.latest_pages(|record| {
-        count += u64::from(record.is_success() && record.warc.is_none());
-        Ok(())
-    })?;
-    Ok(count)
+/// How pages of the last round that were fetched differ from the archive.
+#[derive(Debug, Default)]
+pub struct ArchiveGaps {
+    /// Number of pages that are not in the archive.
+    pub missing: u64,
+    /// Number of pages that were rendered. The archive has them without what their scripts made.
+    pub rendered: u64,
+}
+
+impl ArchiveGaps {
+    pub fn of(results: &Results) -> Result<Self, ReadError> {
+        let mut gaps = Self::default();
+        results.latest_pages(|record| {
+            let (is_success, is_archived) = (record.is_success(), record.warc.is_some());
+            gaps.missing += u64::from(is_success && !is_archived);
+            gaps.rendered += u64::from(is_success && is_archived && record.render.is_some());
+            Ok(())
+        })?;
+        Ok(gaps)
+    }
 }
 
 /// Calls `each` with the records of all rounds, or with those pages of the latest round that have one of these changes.
