@@ -1,5 +1,7 @@
 //! `crawl --render`: the practice application and pages with hostile scripts, in a real browser.
 
+mod readers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -236,6 +238,62 @@ fn a_page_cannot_act_with_the_logins_that_the_crawl_has_for_another_site() {
     }
     let own = log.iter().find(|request| request.path == "/own").expect("it was sent");
     assert_eq!((own.method.as_str(), own.body.as_str()), ("POST", "x"));
+}
+
+/// A page that asks for `/data` and `/moved`, which are also pages, and sends a form.
+fn crawl_with_requests(folder: &Path) -> String {
+    let ask = "Promise.all([fetch('/data'), fetch('/moved'), fetch('/form', { method: 'POST', body: 'x' })])";
+    let html = format!("<title>asking</title><a href=/data>d</a><script>{ask}</script>");
+    let site = Site::http("127.0.0.1:0").expect("a socket").page("/", Response::html(html));
+    let site = site.page("/data", Response::html("<title>data</title>")).page("/form", Response::text("taken"));
+    let site = site.page("/moved", Response::redirect("/data", 301)).robots("User-agent: *\nDisallow:\n");
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let moved = format!("{root}moved");
+    let flags = ["-d", "a.crawl", "--render", "always", "--warc", "--jsonl", "a.jsonl", "--with", "requests", "-q"];
+    let output = argiope(folder, &[&["crawl", &*root, &*moved][..], &flags].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    root
+}
+
+#[test]
+#[ignore = "needs headless-shell"]
+fn requests_of_pages_are_no_records_of_urls_and_only_their_gets_are_indexed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = crawl_with_requests(folder.path());
+    let text = std::fs::read_to_string(folder.path().join("a.jsonl")).expect("records");
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let part = |path: &str| {
+        let url = format!("{root}{path}");
+        records.iter().find(|record| record["type"] == "sub" && record["url"] == *url).expect("a record of a request")
+    };
+    assert_eq!((&part("form")["method"], &part("data")["method"]), (&"POST".into(), &Value::Null));
+    let run = |arguments: &[&str]| {
+        let output = argiope(folder.path(), arguments);
+        let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+        (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"), stderr)
+    };
+    let (_, index, _) = run(&["export", "a.crawl", "--format", "cdxj"]);
+    assert!(index.contains("/data"), "{index}");
+    assert!(!index.contains("/form"), "{index}");
+    let explained = |path: &str| run(&["explain", "a.crawl", &format!("{root}{path}")]);
+    let (_, form, _) = explained("form");
+    assert!(form.contains("never seen"), "{form}");
+    let (_, moved, _) = explained("moved");
+    assert!(moved.contains("redirect"), "{moved}");
+    let (_, _, message) = run(&["export", "a.crawl", "--format", "text"]);
+    assert!(message.starts_with("without what scripts made: 2 rendered pages"), "{message}");
+    let (_, _, message) = run(&["export", "a.crawl", "--format", "csv"]);
+    assert_eq!(message, "");
+}
+
+#[test]
+#[ignore = "needs headless-shell, python"]
+fn other_programs_read_the_records_of_rendered_pages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    crawl_with_requests(folder.path());
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.schema.json");
+    readers::run("records.py", &[&schema, Path::new("run,page,aux,sub"), &folder.path().join("a.jsonl")]);
 }
 
 #[test]

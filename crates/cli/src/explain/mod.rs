@@ -212,12 +212,24 @@ fn redirects(tracer: &mut Tracer, url: &str, record: &StoredRecord) -> Result<Re
             path.back_to = Some(to);
             break;
         }
-        let records = tracer.url(&to)?.records;
+        let lines = tracer.url(&to)?.records;
         path.urls.push(to);
-        let last = records.last().map(|record| records::read(record)).transpose()?;
+        let last = url_records(&lines)?.pop();
         next = last.and_then(|record| record.redirect).map(Cow::into_owned);
     }
     Ok(path)
+}
+
+/// The records of a URL, without those of requests that rendered pages made for it.
+fn url_records(lines: &[Vec<u8>]) -> Result<Vec<StoredRecord>, ReadError> {
+    let mut found = Vec::new();
+    for line in lines {
+        let record = records::read(line)?;
+        if !record.is_part() {
+            found.push(record);
+        }
+    }
+    Ok(found)
 }
 
 /// The discovery path from a root to `last`.
@@ -269,8 +281,7 @@ fn search(tracer: &mut Tracer, candidates: Vec<Url>) -> Result<SearchResult, Rea
         DiscoveryStep { url: url.as_str().to_owned(), via, kind, depth }
     });
     let (mut last, mut record_count): (Option<StoredRecord>, u64) = (None, 0);
-    for line in &trace.records {
-        let record = records::read(line)?;
+    for record in url_records(&trace.records)? {
         // Page records take precedence over robots.txt and sitemap records of the same URL.
         if record.is_page() || last.as_ref().is_none_or(|last| !last.is_page()) {
             last = Some(record);

@@ -44,6 +44,9 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
+    /// The names in records.
+    pub const NAMES: &[&str] = &["document", "style", "script", "image", "media", "font", "xhr", "other"];
+
     /// The name in records.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -419,7 +419,7 @@ mod tests {
             ..serde_json::from_str(old).expect("a position")
         };
         for record in [
-            r#"{"v":1,"type":"sub","page":"http://h.example/","url":"http://h.example/a.js","kind":"script","cached":false,"warc":POSITION}"#,
+            r#"{"v":1,"type":"sub","page":"http://h.example/","url":"http://h.example/a.js","kind":"script","warc":POSITION}"#,
             r#"{"v":1,"type":"page","url":"http://h.example/","warc":POSITION,"field_of_a_later_version":[1, 2]}"#,
         ] {
             let line = record.replace("POSITION", old) + "\n";

@@ -174,7 +174,10 @@ record! {
     link_list: Option<Vec<RecordedLink<'a>>>, FieldKind::List(&LINK), Page, Links;
 }
 
-const ERROR: FieldKind = FieldKind::Object(&[
+/// The type of records of requests that rendered pages made.
+pub(super) const PART: &str = "sub";
+
+pub(super) const ERROR: FieldKind = FieldKind::Object(&[
     ("kind", FieldKind::Name(ErrorKind::NAMES)),
     ("message", FieldKind::Text),
     ("part", FieldKind::Text),
@@ -193,14 +196,14 @@ const RENDER: FieldKind = FieldKind::Object(&[
     ("links", FieldKind::Integer),
     ("errors", FieldKind::List(&FieldKind::Text)),
 ]);
-const MILLIS: FieldKind = FieldKind::Object(&[
+pub(super) const MILLIS: FieldKind = FieldKind::Object(&[
     ("dns", FieldKind::Integer),
     ("connect", FieldKind::Integer),
     ("tls", FieldKind::Integer),
     ("ttfb", FieldKind::Integer),
     ("total", FieldKind::Integer),
 ]);
-const WARC: FieldKind = FieldKind::Object(&[
+pub(super) const WARC: FieldKind = FieldKind::Object(&[
     ("file", FieldKind::Text),
     ("offset", FieldKind::Integer),
     ("length", FieldKind::Integer),
@@ -363,6 +366,11 @@ impl CrawlRecord<'_> {
     /// Whether this is the marker of a URL that was queued and then excluded or out of scope.
     pub fn is_skip(&self) -> bool {
         self.r#type == "skip"
+    }
+
+    /// Whether this is the record of a request of a rendered page.
+    pub fn is_part(&self) -> bool {
+        self.r#type == PART
     }
 
     /// Whether search engines should not index the page.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::part::PartRecord;
 use super::{CrawlRecord, FieldKind, RecordField, Section};
 
 /// The headings above the tables.
@@ -89,23 +90,27 @@ fn run_schema() -> Value {
 
 #[test]
 fn the_json_schema_is_that_of_the_code() {
-    let properties: Map<String, Value> = CrawlRecord::FIELDS
-        .iter()
-        .map(|field| {
-            let mut schema = schema_of(field.kind);
-            schema["description"] = field.doc.trim().into();
-            (field.name.to_owned(), schema)
-        })
-        .collect();
+    let described = |(name, kind, doc): (&str, FieldKind, &str)| {
+        let mut schema = schema_of(kind);
+        schema["description"] = doc.trim().into();
+        (name.to_owned(), schema)
+    };
+    let fields = CrawlRecord::FIELDS.iter().map(|field| (field.name, field.kind, field.doc));
+    let properties: Map<String, Value> = fields.map(described).collect();
+    let of_part: Map<String, Value> = PartRecord::FIELDS.iter().copied().map(described).collect();
     let required = |names: &[&str]| json!(names);
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A record of argiope",
         "description": "One line of --jsonl and of argiope export --format jsonl: see docs/records.md",
-        "oneOf": [{"$ref": "#/$defs/url"}, {"$ref": "#/$defs/run"}],
+        "oneOf": [{"$ref": "#/$defs/url"}, {"$ref": "#/$defs/sub"}, {"$ref": "#/$defs/run"}],
         "$defs": {
             "url": {
                 "type": "object", "required": required(&["v", "type", "url"]), "properties": properties,
+                "additionalProperties": false,
+            },
+            "sub": {
+                "type": "object", "required": required(&["v", "type", "url", "kind"]), "properties": of_part,
                 "additionalProperties": false,
             },
             "run": {

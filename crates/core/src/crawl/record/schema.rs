@@ -170,4 +170,28 @@ macro_rules! record {
     };
 }
 
-pub(super) use record;
+/// Declares the record of a part of a page: one entry per field, in the order in which they are written. It is only
+/// written, and read as a [`CrawlRecord`](super::CrawlRecord).
+macro_rules! part_record {
+    (
+        $(#[$about_record:meta])*
+        struct $record:ident<$a:lifetime>;
+        $($(#[doc = $doc:literal])+ $name:ident: $type:ty, $kind:expr;)*
+    ) => {
+        $(#[$about_record])*
+        #[derive(serde::Serialize)]
+        pub(super) struct $record<$a> {
+            $($(#[doc = $doc])+ #[serde(skip_serializing_if = "FieldValue::is_absent")] $name: $type,)*
+        }
+
+        impl $record<'_> {
+            /// Name, kind and documentation of all fields, in the order in which they are written.
+            #[cfg_attr(not(test), expect(dead_code, reason = "the JSON Schema is made by a test"))]
+            pub(super) const FIELDS: &'static [(&'static str, FieldKind, &'static str)] = &[
+                $((super::schema::plain_name(stringify!($name)), $kind, concat!($($doc),+)),)*
+            ];
+        }
+    };
+}
+
+pub(super) use {part_record, record};
