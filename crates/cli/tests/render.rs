@@ -91,6 +91,14 @@ fn auto_renders_what_is_empty_and_samples_of_the_rest() {
     assert_eq!(reason("/from-shadow").as_deref(), Some("sample"), "a static page is a sample of its template");
     let spiders = (1..=SPIDERS).filter_map(|number| reason(&format!("/spider/{number}")));
     assert_eq!(spiders.count(), SPIDERS);
+    // The same response is sent for all pages of the application. It is not their content.
+    let text = |arguments: &[&str]| String::from_utf8(argiope(folder.path(), arguments).stdout).expect("UTF-8");
+    let audit = text(&["audit", "a.crawl"]);
+    assert!(audit.contains("needs-scripts ("), "{audit}");
+    assert!(!audit.contains("duplicate-body"), "{audit}");
+    let report = text(&["report", "a.crawl"]);
+    assert!(report.contains("empty without scripts"), "{report}");
+    assert!(!report.contains("--render auto"), "{report}");
 }
 
 #[test]

@@ -23,8 +23,13 @@ pub fn text_hash(text: &str) -> u64 {
 }
 
 /// The hash that stands for the body of a page; 0 if it has no digest.
-pub fn body_hash(record: &StoredRecord) -> u64 {
+fn body_hash(record: &StoredRecord) -> u64 {
     record.digest.map_or(0, |digest| digest.short())
+}
+
+/// The hash of the body, if it is what the page shows. Applications send the same body for all pages that scripts make.
+pub fn shown_body(record: &StoredRecord) -> Option<u64> {
+    record.digest.filter(|_| record.render.is_none()).map(|digest| digest.short())
 }
 
 /// The facts about a page that are needed to judge other pages.
@@ -248,8 +253,8 @@ impl SiteIndex {
             if foreign_canonical(record).is_none() && !record.is_noindex() && record.truncated.is_none() {
                 count(&mut self.titles, record.title.as_ref());
                 count(&mut self.descriptions, record.description.as_ref());
-                if record.digest.is_some() {
-                    *self.bodies.entry(body_hash(record)).or_default() += 1;
+                if let Some(body) = shown_body(record) {
+                    *self.bodies.entry(body).or_default() += 1;
                 }
                 if let Some(min_hash) = record.minhash {
                     let body = body_hash(record);

@@ -19,7 +19,7 @@ use crate::report::CheckedLinks;
 use crate::results::Results;
 use crate::soft_404::says_not_found;
 pub use catalogue::{CATALOGUE, FindingId, FindingKind, Severity};
-use index::{InsecureEdge, SiteIndex, body_hash, foreign_canonical, is_fetched_html, text_hash};
+use index::{InsecureEdge, SiteIndex, foreign_canonical, is_fetched_html, shown_body, text_hash};
 
 // Titles and descriptions with more or fewer characters than these are findings.
 const TITLE_LONG: usize = 70;
@@ -316,7 +316,8 @@ impl Judge<'_> {
                 _ => {}
             }
         }
-        if is_main && self.index.bodies.get(&body_hash(record)).is_some_and(|count| *count > 1) {
+        let same_bodies = shown_body(record).and_then(|body| self.index.bodies.get(&body));
+        if is_main && same_bodies.is_some_and(|count| *count > 1) {
             // The name of the algorithm and the first 16 digits.
             let digest = record.digest.map_or_else(String::new, |digest| digest.to_string());
             let end = digest.find(':').map_or(0, |colon| colon + 17);

@@ -448,7 +448,7 @@ fn append_outcomes(text: &mut String, report: &CrawlReport) {
         if number > 0 {
             let advice = match name {
                 NO_404 => "   argiope audit lists pages like their answer",
-                NEEDS_SCRIPTS => "   --render auto runs their scripts",
+                NEEDS_SCRIPTS if report.rendered.total.pages == 0 => "   --render auto runs their scripts",
                 _ => "",
             };
             let _ = writeln!(text, "  {name:<24}{:>12}{advice}", wording::count(number));
