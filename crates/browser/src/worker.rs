@@ -436,6 +436,7 @@ impl Worker {
     /// A page is complete: returns its visit, or renders it again.
     fn done(&mut self, tab: TabId, rendered: RenderedPage) {
         let Some(mut work) = self.tabs.remove(&tab) else { return };
+        self.crawl.parts.page_ended(tab.0);
         if rendered.end == RenderEnd::Crash {
             // The end of the browser was counted there.
             work.tries += u8::from(self.process.is_some());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argiope_core::base::job::SentRequest;
 use argiope_core::crawl::control::Control;
-use argiope_core::crawl::fetcher::PartRequest;
+use argiope_core::crawl::fetcher::PartMessage;
 use argiope_core::crawl::schedule::keeper::{End, Settled};
 use argiope_core::crawl::status::{HostStatus, Status};
 use argiope_core::crawl::visit::Visit;
@@ -24,7 +24,7 @@ pub type Signal = Box<dyn FnOnce(u64) + Send>;
 pub enum KeeperMessage {
     Visits(Vec<Box<Visit>>),
     /// A fetcher that continues a page asks for a part of it.
-    Part(PartRequest),
+    Part(PartMessage),
     /// A request to a host with a delay was sent.
     Sent(SentRequest),
     Resolved(DnsAnswer),

@@ -123,13 +123,21 @@ pub struct PartRequest {
     pub part: PagePart,
 }
 
+/// What a fetcher that continues pages tells the keeper about their parts.
+#[derive(Debug)]
+pub enum PartMessage {
+    Request(PartRequest),
+    /// The page with this [`PagePart::tab`] makes no more requests. Those that are not sent yet are refused.
+    PageEnded(u64),
+}
+
 /// Asks the keeper for parts of pages.
 #[derive(Clone)]
-pub struct PartSender(Arc<dyn Fn(PartRequest) + Send + Sync>);
+pub struct PartSender(Arc<dyn Fn(PartMessage) + Send + Sync>);
 
 impl PartSender {
     /// `deliver` is called on the threads of the fetcher.
-    pub fn new(deliver: impl Fn(PartRequest) + Send + Sync + 'static) -> Self {
+    pub fn new(deliver: impl Fn(PartMessage) + Send + Sync + 'static) -> Self {
         Self(Arc::new(deliver))
     }
 
@@ -139,7 +147,12 @@ impl PartSender {
     }
 
     pub fn send(&self, request: PartRequest) {
-        (self.0)(request);
+        (self.0)(PartMessage::Request(request));
+    }
+
+    /// Says that a page makes no more requests: every page that sent one ends with this.
+    pub fn page_ended(&self, tab: u64) {
+        (self.0)(PartMessage::PageEnded(tab));
     }
 }
 

@@ -1,7 +1,7 @@
 //! How the messages to the keeper are processed.
 
 use argiope_core::crawl::control::{Control, ControlVerdict};
-use argiope_core::crawl::fetcher::PartRequest;
+use argiope_core::crawl::fetcher::{PartMessage, PartRequest};
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::visit::{SiteFile, Visit};
 use argiope_engine::DnsAnswer;
@@ -26,7 +26,10 @@ impl<F: Store> KeeperLoop<F> {
                     self.visits.push(visit.for_keeper.slot().map(|(lane, _)| lane), visit, cost);
                 }
             }
-            KeeperMessage::Part(PartRequest { link, part }) => self.keeper.ask_part(link, part, now)?,
+            KeeperMessage::Part(PartMessage::Request(PartRequest { link, part })) => {
+                self.keeper.ask_part(link, part, now)?;
+            }
+            KeeperMessage::Part(PartMessage::PageEnded(tab)) => self.keeper.end_parts(tab, now),
             KeeperMessage::Sent(request) => self.keeper.bench_mut().sent(request, now),
             KeeperMessage::Resolved(DnsAnswer { lane, result }) => self.keeper.resolved(lane, result, now),
             KeeperMessage::Feed(links, answer) => {

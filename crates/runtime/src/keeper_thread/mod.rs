@@ -157,8 +157,8 @@ impl<F: Store> KeeperLoop<F> {
             let _ = to_keeper.send(KeeperMessage::Visits(std::mem::take(visits)));
         });
         let to_keeper = inbox.clone();
-        let parts = PartSender::new(move |request| {
-            let _ = to_keeper.send(KeeperMessage::Part(request));
+        let parts = PartSender::new(move |message| {
+            let _ = to_keeper.send(KeeperMessage::Part(message));
         });
         fetchers
             .start(&FetcherContext { rules: Arc::clone(&rules), visits: reports, parts }, clock)

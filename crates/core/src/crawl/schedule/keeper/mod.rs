@@ -47,7 +47,7 @@ use head::HeadAnswers;
 use lane_links::LaneLinks;
 use notes::Notes;
 use outbox::Outbox;
-use parts::release_body;
+use parts::{PartLanes, release_body};
 use probes::Probes;
 use redirects::{Fallbacks, Redirects};
 use suspects::Suspects;
@@ -99,6 +99,7 @@ pub struct Keeper<F> {
     /// Pages that were being processed when an earlier run died.
     suspects: Suspects,
     probes: Probes,
+    part_lanes: PartLanes,
     redirects: Redirects,
     /// When to ask the frontier for news at the latest.
     news_due: Time,
@@ -134,6 +135,7 @@ impl<F: Frontier + History> Keeper<F> {
             outbox: Outbox::new(&rules),
             cookies: Cookies::new(&rules, clock),
             suspects: Suspects::default(),
+            part_lanes: PartLanes::default(),
             probes: Probes::default(),
             redirects: Redirects::default(),
             fallbacks: Fallbacks::of_roots(&rules),
@@ -480,7 +482,7 @@ impl<F: Frontier + History> Keeper<F> {
     pub fn report_memory(&self) {
         let budget = &self.rules.budget;
         let requests = self.lane_links.bytes(self.bench.lanes().flat_map(|(_, lane)| &lane.queue));
-        let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + requests;
+        let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + requests + self.parts_bytes();
         budget.set(MemoryPart::Lanes, lanes as u64);
         budget.set(MemoryPart::Robots, self.bench.robots_bytes() as u64);
         budget.set(MemoryPart::Cookies, self.cookies.bytes() as u64);

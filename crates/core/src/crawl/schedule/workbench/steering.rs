@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 
 use super::Workbench;
-use crate::base::job::LaneId;
+use crate::base::job::{LaneId, PagePart, Purpose};
 use crate::base::link::Link;
+use crate::base::outcome::Outcome;
 use crate::base::time::Time;
 use crate::crawl::rules::Pace;
 use crate::crawl::schedule::lane::Lane;
+use crate::crawl::visit::Visit;
 
 /// Which requests may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,12 +159,21 @@ impl Workbench {
         links
     }
 
+    /// Refuses the parts in a lane that `has_ended` selects and that are not requested yet.
+    pub fn end_parts(&mut self, id: LaneId, has_ended: impl Fn(&PagePart) -> bool, now: Time) {
+        if let Some(entry) = self.lanes.get_mut(id) {
+            self.decided.extend(take_parts(&mut entry.lane, has_ended, now));
+            self.place(id, now);
+        }
+    }
+
     /// Takes back all links of one lane that are not in flight, because another process takes the lane over. Fetches of
-    /// robots.txt files are dropped.
+    /// robots.txt files are dropped. Parts of pages are refused, because their pages wait for an answer.
     pub fn withdraw(&mut self, id: LaneId, now: Time) -> Vec<Link> {
         let mut links = Vec::new();
         if let Some(entry) = self.lanes.get_mut(id) {
             entry.lane.backlog = 0;
+            self.decided.extend(take_parts(&mut entry.lane, |_| true, now));
             take_links(&mut entry.lane, &mut links);
             self.place(id, now);
         }
@@ -181,4 +192,22 @@ fn take_links(lane: &mut Lane, links: &mut Vec<Link>) {
     links.extend(lane.queue.drain(..));
     let page_retries = lane.retries.drain().filter(|Reverse(retry)| retry.purpose.is_in_frontier());
     links.extend(page_retries.map(|Reverse(retry)| retry.link));
+}
+
+/// Removes the parts of pages that `is_taken` selects from a lane, and returns their visits.
+fn take_parts(lane: &mut Lane, is_taken: impl Fn(&PagePart) -> bool, now: Time) -> Vec<Box<Visit>> {
+    let is_taken = |purpose: &Purpose| matches!(purpose, Purpose::Part(part) if is_taken(part));
+    let mut taken = Vec::new();
+    for (link, purpose) in lane.site_files.take() {
+        if is_taken(&purpose) { taken.push((link, purpose)) } else { lane.site_files.push_back(link, purpose) }
+    }
+    for Reverse(retry) in std::mem::take(&mut lane.retries) {
+        if is_taken(&retry.purpose) {
+            taken.push((retry.link, retry.purpose));
+        } else {
+            lane.retries.push(Reverse(retry));
+        }
+    }
+    let refused = |(link, purpose)| Box::new(Visit::with_outcome(link, purpose, Outcome::Refused, now));
+    taken.into_iter().map(refused).collect()
 }
