@@ -362,7 +362,8 @@ impl CrawlBuilder {
     ///
     /// It is called once for each URL of a page, with the text and `rel` of the first link that has them. If a URL must
     /// be judged by all its links, refuse all links here and [`feed`](Crawl::feed) those that
-    /// [`Page::select`](crate::Page::select) finds.
+    /// [`Page::select`](crate::Page::select) finds. If a page is rendered, it is called for the links of the response, and
+    /// again for those of the rendered document.
     ///
     /// If the closure panics, the page fails with [`ErrorKind::Hook`](crate::ErrorKind::Hook), and the message names
     /// the closure and the link. A panic of [`on_response`](Self::on_response) is reported in the same way. If
@@ -433,7 +434,8 @@ impl CrawlBuilder {
     }
 
     /// Calls `hook` with the status and the headers of each page's response. If it returns `false`, the body is not
-    /// read, and the record has `"truncated":"hook"`. It runs on the worker threads, so it must be quick.
+    /// read, and the record has `"truncated":"hook"`. It runs on the worker threads, so it must be quick. It is not called
+    /// for the document that rendering makes of a response.
     ///
     /// ```
     /// # fn run(root: &str) {

@@ -80,7 +80,7 @@ impl Fetcher for SlowRenderer {
             let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n".to_vec();
             let response =
                 WholeResponse { head, body, started: now, arrived: now, ended: now, ..WholeResponse::default() };
-            response.replace_page_of(&mut visit, &rules);
+            assert!(response.replace_page_of(&mut visit, &rules), "the document can be read");
             visits.push(visit);
             visits.send();
         }));

@@ -72,6 +72,8 @@ pub struct JobExtras {
     pub wall: WallClock,
     /// Where to report that the request was sent, if the lane waits for that.
     pub send_reporter: Option<SendReporter>,
+    /// Whether the response is a document that is in memory already, and that no server sent.
+    pub is_document: bool,
 }
 
 /// The value of a `Cookie` header.

@@ -22,16 +22,16 @@ impl Visit {
     }
 
     /// Replaces the findings of the page by those of the rendered document, and keeps the links that only the static
-    /// page has. A link that only scripts made has the kind `script`. If there is no document, the static findings stay.
-    /// The facts about the response stay in any case, and whether the page looks empty without scripts.
+    /// page has. A link that only scripts made has the kind `script`. If there is no readable document, the static findings
+    /// stay. The facts about the response stay in any case, and whether the page looks empty without scripts.
     pub fn add_rendered(&mut self, rendered: RenderedPage, reason: RenderReason, cached: u32, rules: &Arc<Rules>) {
         let words = |visit: &Self| visit.findings.facts.as_ref().map_or(0, |facts| facts.words);
         let (static_words, static_links) = (words(self), self.findings.links);
-        let has_document = rendered.document.is_some();
+        let mut has_document = false;
         let RenderedPage { end, document, busy, virtual_time, requests, refused, errors, links } = rendered;
         if let Some(document) = document {
             let (digest, looks_empty) = (self.findings.digest, self.looks_empty());
-            let of_static_page = self.for_keeper.edges.take().unwrap_or_default();
+            let of_static_page = self.for_keeper.edges.take();
             let headers = self.body.as_mut().map(|body| std::mem::take(&mut body.headers)).unwrap_or_default();
             let response = WholeResponse {
                 head: head(&headers),
@@ -41,23 +41,19 @@ impl Visit {
                 ended: self.facts.started,
                 ..WholeResponse::default()
             };
-            response.replace_page_of(self, rules);
+            has_document = response.replace_page_of(self, rules);
             if let Some(body) = &mut self.body {
                 body.headers = headers;
             }
-            self.findings.digest = digest;
-            if let Some(facts) = &mut self.findings.facts {
-                facts.needs_scripts = looks_empty;
+            if has_document {
+                self.findings.digest = digest;
+                if let Some(facts) = &mut self.findings.facts {
+                    facts.needs_scripts = looks_empty;
+                }
+                self.merge_links(&of_static_page.unwrap_or_default(), &links, rules);
+            } else {
+                self.for_keeper.edges = of_static_page;
             }
-            let of_document = self.for_keeper.edges.take().unwrap_or_default();
-            let merged = merge(&of_static_page, &of_document, &links, &self.link.url, rules.max_url);
-            self.findings.rejected.clear();
-            self.findings.skipped.clear();
-            let body = self.body.take();
-            self.follow_links(&merged, self.findings.nofollow, body.as_ref().map_or(&[], |body| &body.bytes), rules);
-            self.body = body;
-            self.findings.all_links = rules.with_links.then(|| Box::new(merged.clone()));
-            self.for_keeper.edges = Some(Box::new(merged));
         }
         let gained = |now: u64, before: u64| if has_document { now.saturating_sub(before) } else { 0 };
         self.findings.render = Some(Box::new(RenderFacts {
@@ -72,6 +68,19 @@ impl Visit {
             links: self.findings.links.saturating_sub(static_links),
             errors,
         }));
+    }
+
+    /// Adds the links that only the static page has, and those that scripts opened, to the links of the document.
+    fn merge_links(&mut self, of_static_page: &LinkList, opened: &[String], rules: &Arc<Rules>) {
+        let of_document = self.for_keeper.edges.take().unwrap_or_default();
+        let merged = merge(of_static_page, &of_document, opened, &self.link.url, rules.max_url);
+        self.findings.rejected.clear();
+        self.findings.skipped.clear();
+        let body = self.body.take();
+        self.follow_links(&merged, self.findings.nofollow, body.as_ref().map_or(&[], |body| &body.bytes), rules);
+        self.body = body;
+        self.findings.all_links = rules.with_links.then(|| Box::new(merged.clone()));
+        self.for_keeper.edges = Some(Box::new(merged));
     }
 }
 
@@ -124,13 +133,12 @@ mod tests {
     use crate::base::link::Link;
     use crate::base::quota::SlowResponseQuota;
     use crate::base::time::Time;
-    use crate::crawl::rules::Config;
+    use crate::crawl::hooks::{ResponseHook, ResponseStart};
+    use crate::crawl::rules::{Config, Environment, ProgramSettings};
     use crate::render::RenderEnd;
 
-    #[test]
-    fn a_rendered_document_adds_links_and_keeps_what_the_response_says() {
-        let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
-        let rules = Arc::new(config.compile(1).expect("valid settings"));
+    /// The visit of a page that was fetched.
+    fn visit_of(body: &str, rules: &Arc<Rules>) -> Box<Visit> {
         let job = Job {
             link: Link::root(Url::parse("http://h.example/").expect("a URL"), 5),
             purpose: Purpose::Page,
@@ -142,23 +150,33 @@ mod tests {
             addresses: Arc::new([]),
             extras: None,
         };
-        let body =
-            b"<title>Static</title><a href=/static>s</a><div id=app></div><script src=/app.js></script>".to_vec();
         let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n".to_vec();
-        let mut visit = WholeResponse { head, body, ..WholeResponse::default() }.into_visit(job, &rules);
-        let (digest, bytes) = (visit.findings.digest, visit.facts.bytes_body);
-        let rendered = RenderedPage {
+        WholeResponse { head, body: body.as_bytes().to_vec(), ..WholeResponse::default() }.into_visit(job, rules)
+    }
+
+    fn rendered(document: &str) -> RenderedPage {
+        RenderedPage {
             end: RenderEnd::Idle,
-            document: Some("<title>Rendered</title><a href=/new>three more words</a><img src=/i.png>".into()),
+            document: Some(document.into()),
             busy: Duration::from_millis(48),
             virtual_time: Duration::from_millis(2_500),
             requests: 3,
             refused: 1,
             errors: vec!["TypeError: x".into()],
-            links: ["http://h.example/pushed#top", "http://h.example/", "http://h.example/static", "about:blank"]
-                .map(str::to_owned)
-                .to_vec(),
-        };
+            links: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_rendered_document_adds_links_and_keeps_what_the_response_says() {
+        let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(1).expect("valid settings"));
+        let body = "<title>Static</title><a href=/static>s</a><div id=app></div><script src=/app.js></script>";
+        let mut visit = visit_of(body, &rules);
+        let (digest, bytes) = (visit.findings.digest, visit.facts.bytes_body);
+        let document = "<title>Rendered</title><a href=/new>three more words</a><img src=/i.png>";
+        let links = ["http://h.example/pushed#top", "http://h.example/", "http://h.example/static", "about:blank"];
+        let rendered = RenderedPage { links: links.map(str::to_owned).to_vec(), ..rendered(document) };
         visit.add_rendered(rendered, RenderReason::Always, 1, &rules);
         assert_eq!(visit.findings.title.as_deref(), Some("Rendered"));
         assert_eq!((visit.findings.digest, visit.facts.bytes_body), (digest, bytes));
@@ -170,5 +188,55 @@ mod tests {
         let facts = visit.findings.render.expect("it was rendered");
         assert_eq!((facts.links, facts.words, facts.ms, facts.virtual_ms), (2, 2, 48, 2_500));
         assert_eq!(visit.facts.started, Time::ZERO);
+    }
+
+    #[test]
+    fn a_rendered_document_is_read_while_responses_use_all_the_memory() {
+        let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(1).expect("valid settings"));
+        let mut visit = visit_of("<title>Static</title>", &rules);
+        let (mut waiting, mut other) = (rules.budget.hold(), rules.budget.hold());
+        waiting.grow(usize::try_from(rules.budget.limit()).expect("64 bits"));
+        assert!(other.try_overdraft());
+        let held = rules.budget.response_bytes();
+        let links: String = (0..2_000).map(|n| format!("<a href=/{n}>{n}</a>")).collect();
+        visit.add_rendered(rendered(&format!("<title>Rendered</title>{links}")), RenderReason::Always, 0, &rules);
+        assert_eq!((visit.findings.title.as_deref(), visit.findings.links), (Some("Rendered"), 2_000));
+        assert!(rules.budget.response_bytes() > held, "its links are charged");
+    }
+
+    /// Refuses all bodies.
+    #[derive(Debug)]
+    struct NoBodies;
+
+    impl ResponseHook for NoBodies {
+        fn wants_body(&self, _: &ResponseStart<'_>) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_response_hook_is_not_called_for_a_rendered_document() {
+        let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(1).expect("valid settings"));
+        let mut visit = visit_of("<title>Static</title>", &rules);
+        let program = ProgramSettings { response_hook: Some(Arc::new(NoBodies)), ..ProgramSettings::default() };
+        let rules = Arc::new(
+            config
+                .compile_in(Environment { fingerprint_key: 1, ..Environment::default() }, program)
+                .expect("valid settings"),
+        );
+        visit.add_rendered(rendered("<title>Rendered</title>"), RenderReason::Always, 0, &rules);
+        assert_eq!(visit.findings.title.as_deref(), Some("Rendered"));
+    }
+
+    #[test]
+    fn a_document_that_cannot_be_read_leaves_the_findings_of_the_static_page() {
+        let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(1).expect("valid settings"));
+        let mut visit = visit_of("<title>Static</title><a href=/a>a</a>", &rules);
+        let not_http = WholeResponse { head: b"no head\r\n\r\n".to_vec(), ..WholeResponse::default() };
+        assert!(!not_http.replace_page_of(&mut visit, &rules));
+        assert_eq!((visit.findings.title.as_deref(), visit.findings.links), (Some("Static"), 1));
     }
 }

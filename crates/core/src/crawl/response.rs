@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::base::job::{Job, LaneHttp, LaneId};
-use crate::base::outcome::{ErrorKind, Failure, Truncated};
+use crate::base::job::{Job, JobExtras, LaneHttp, LaneId};
+use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::base::quota::SlowResponseQuota;
 use crate::base::time::Time;
 use crate::crawl::fetch::{Fetch, FetchStart, Finished};
@@ -47,8 +47,9 @@ impl WholeResponse {
     }
 
     /// Reads this document in place of the page of `visit`: its findings, links and body replace those of the visit. What
-    /// is known about the exchange stays.
-    pub fn replace_page_of(self, visit: &mut Visit, rules: &Arc<Rules>) {
+    /// is known about the exchange stays. If the document cannot be read, the visit stays as it is; returns whether it was
+    /// replaced.
+    pub fn replace_page_of(self, visit: &mut Visit, rules: &Arc<Rules>) -> bool {
         let (lane, slot) = visit.for_keeper.slot.unwrap_or((LaneId(0), 0));
         let job = Job {
             link: visit.link.clone(),
@@ -59,12 +60,16 @@ impl WholeResponse {
             unprocessed: 0,
             slow_responses: SlowResponseQuota::default(),
             addresses: Arc::new([]),
-            extras: None,
+            extras: Some(Box::new(JobExtras { is_document: true, ..JobExtras::default() })),
         };
-        let Visit { findings, body, for_keeper, .. } = *self.into_visit(job, rules);
+        let Visit { findings, facts, body, for_keeper, .. } = *self.into_visit(job, rules);
+        if facts.outcome != Outcome::Ok {
+            return false;
+        }
         let KeeperPart { found, edges, charge, likeness, .. } = for_keeper;
         (visit.findings, visit.body) = (findings, body);
         visit.for_keeper = KeeperPart { found, edges, charge, likeness, ..std::mem::take(&mut visit.for_keeper) };
+        true
     }
 }
 

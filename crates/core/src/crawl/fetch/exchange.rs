@@ -134,7 +134,7 @@ impl ReceivedResponse {
 
 impl Exchange {
     pub(in crate::crawl) fn new(job: Box<Job>, rules: Arc<Rules>, start: FetchStart) -> Self {
-        let needs_raw = rules.keep_wire || rules.archive;
+        let needs_raw = (rules.keep_wire || rules.archive) && !is_document(&job);
         let wire = needs_raw.then(|| Box::new(RawCapture { bytes: Vec::new(), charge: rules.budget.hold() }));
         let FetchStart { started, connected } = start;
         let connected = connected.unwrap_or(Time::NEVER);
@@ -216,6 +216,9 @@ impl Exchange {
 
     /// Whether the memory budget has room for more of the body. True if nothing of this response is charged.
     pub(in crate::crawl) fn may_read(&mut self, conn: &mut Conn) -> bool {
+        if is_document(&self.job) {
+            return true;
+        }
         if conn.awaits_memory() || !conn.may_head_grow() {
             return false;
         }
@@ -344,10 +347,12 @@ impl Exchange {
         if missing == 0 || response.findings_charge.try_grow(missing) {
             return true;
         }
-        // One response at a time may exceed the budget.
+        // One response at a time may exceed the budget, and a document that is in memory already.
         let body_charge = response.body.as_ref().map(|body| &body.charge);
         let mut others = self.wire.iter().map(|wire| &wire.charge).chain(body_charge).chain(&response.window_charge);
-        let may_exceed = others.any(BudgetCharge::has_overdraft) || response.findings_charge.try_overdraft();
+        let may_exceed = is_document(&self.job)
+            || others.any(BudgetCharge::has_overdraft)
+            || response.findings_charge.try_overdraft();
         if may_exceed {
             response.findings_charge.grow(missing);
         }
@@ -450,7 +455,8 @@ impl Receiver for Exchange {
         // The body of a redirect is not examined, and is read only if an output needs the raw bytes.
         let reader = if is_redirect(head) { Reader::None } else { reader };
         let is_page = self.job.purpose == Purpose::Page;
-        let hook = self.rules.response_hook.as_ref().filter(|_| is_page && matches!(reader, Reader::Page(_)));
+        let is_hooked = is_page && !is_document(&self.job) && matches!(reader, Reader::Page(_));
+        let hook = self.rules.response_hook.as_ref().filter(|_| is_hooked);
         let start = ResponseStart::new(&self.job.link, head);
         let wants_body = hook.map_or(Ok(true), |hook| call_closure("on_response", || hook.wants_body(&start)));
         let is_body_refused = wants_body != Ok(true);
@@ -580,6 +586,12 @@ impl Receiver for Exchange {
             Reader::None | Reader::Page(_) | Reader::Robots(_) => None,
         }
     }
+}
+
+/// Whether the response is a document that is in memory already, and that no server sent. It does not wait for memory, the
+/// response hook is not called for it, and it is not archived.
+fn is_document(job: &Job) -> bool {
+    job.extras.as_ref().is_some_and(|extras| extras.is_document)
 }
 
 /// Which URLs a sitemap may list: those of its own site, and of the host whose robots.txt names it.
