@@ -83,6 +83,15 @@ impl UnreadPages {
         }
     }
 
+    /// Counts a page that was settled after the unread ones and that is not unread.
+    pub fn add_later(&mut self) {
+        match self.runs.first_mut() {
+            Some((processed, _)) => *processed = processed.saturating_add(1),
+            None if self.pages > 0 => self.runs.push((1, self.pages)),
+            None => {}
+        }
+    }
+
     /// The unread pages by their distance from the page that was settled last, in ascending order.
     pub fn distances(&self) -> Vec<Range<u64>> {
         if self.runs.is_empty() {
@@ -245,6 +254,20 @@ mod tests {
         assert_eq!(unread(&[0, 0, 2, 0]).runs, [(0, 2), (2, 2)]);
         assert_eq!(unread(&[0, 0, 2, 0]).distances(), [0..2, 4..6]);
         assert_eq!(unread(&[5, 1]).distances(), [5..6, 7..8]);
+        for (gaps, first, last) in [(&[0, 0, 0][..], 2..5, 2..5), (&[0, 0, 2], 2..4, 6..7), (&[5, 1], 7..8, 9..10)] {
+            let mut unread = unread(gaps);
+            unread.add_later();
+            unread.add_later();
+            let distances = unread.distances();
+            assert_eq!(
+                (distances.first(), distances.last()),
+                (Some(&first), Some(&last)),
+                "two pages were settled later"
+            );
+        }
+        let mut none = UnreadPages::default();
+        none.add_later();
+        assert!(none.is_none());
         let stored = serde_json::to_string(&unread(&[5, 0])).unwrap();
         assert_eq!(serde_json::from_str::<UnreadPages>(&stored).unwrap(), unread(&[5, 0]));
         assert_eq!(

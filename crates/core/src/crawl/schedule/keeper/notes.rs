@@ -38,8 +38,6 @@ impl Notes {
             return Ok(Self::default());
         };
         let previous_end = Some(progress.at).filter(|end| *end > 0);
-        // The library has already queued unread pages again, and the command has no unread pages.
-        let progress = Progress { unread: UnreadPages::default(), ..progress };
         Ok(Self { pages_before: progress.pages, previous_end, progress })
     }
 
@@ -71,6 +69,10 @@ impl Notes {
     /// Counts a settled visit.
     pub fn count(&mut self, visit: &Visit) {
         self.progress.pages += u64::from(visit.is_fetched_page());
+        if visit.is_page() {
+            // A program has queued its unread pages again. The command leaves them to the next run of the program.
+            self.progress.unread.add_later();
+        }
         let is_unreached = visit.facts.error.as_ref().is_some_and(Failure::concerns_host);
         self.progress.unreached += u64::from(is_unreached && visit.purpose.is_in_frontier());
     }
@@ -206,6 +208,8 @@ impl<F: Frontier + History> Keeper<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::link::Link;
+    use crate::base::url::Url;
 
     /// Notes without a frontier.
     #[derive(Default)]
@@ -223,16 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn counts_continue_in_the_next_run_without_the_unread_pages() {
+    fn counts_and_unread_pages_continue_in_the_next_run() {
         let mut stored = Stored::default();
         let mut first = Notes::recall(&mut stored).expect("no disk");
         assert_eq!((first.pages_before, first.previous_end), (0, None));
         (first.progress.pages, first.progress.bytes) = (7, 900);
         first.progress.unread.add_earlier(0, true);
         first.keep(&mut stored, 1_234).expect("no disk");
-        let second = Notes::recall(&mut stored).expect("no disk");
+        let mut second = Notes::recall(&mut stored).expect("no disk");
         assert_eq!((second.pages_before, second.previous_end, second.progress.bytes), (7, Some(1_234), 900));
-        assert_eq!(second.progress.unread, UnreadPages::default());
+        assert_eq!(second.progress.unread, first.progress.unread);
+        let link = Link::root(Url::parse("http://h.example/").expect("a URL"), 0);
+        second.count(&Visit::not_fetched(link, Outcome::Failed, None, Time::ZERO));
+        let distances = second.progress.unread.distances();
+        assert_eq!(distances.first(), Some(&(1..2)), "a run of the command settles pages after the unread ones");
     }
 
     #[test]
