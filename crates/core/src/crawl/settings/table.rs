@@ -101,7 +101,8 @@ crate::settings! {
             follow_nofollow: bool = false => shared("").fixed();
             /// Ask a host for a page that does not exist, once in a run, to find error pages with status 200
             ///
-            /// auto asks hosts on which two pages have nearly the same text, always all hosts with an HTML page.
+            /// auto asks hosts on which three pages have nearly the same text and two of them the same title, always all
+            /// hosts with an HTML page.
             soft_404: Soft404 = Soft404::Auto => shared("WHEN").page("audit.md#error-pages-with-status-200");
             /// Whether to avoid endless structures such as calendars and mazes
             traps: TrapPolicy = TrapPolicy::Avoid => shared("POLICY").page("traps.md");
