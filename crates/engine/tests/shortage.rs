@@ -102,6 +102,6 @@ fn fetches_wait_for_free_file_descriptors(kind: EngineKind) {
     // The sockets of the uring engine use no file descriptors of the process.
     let is_short = kind != EngineKind::Uring;
     assert_eq!(notices.len(), usize::from(is_short), "{notices:?}");
-    assert!(notices.iter().all(|notice| notice.contains("ulimit")), "{notices:?}");
+    assert!(notices.iter().all(|notice| notice.contains("limit of open files")), "{notices:?}");
     bench.stop(StopMode::Now);
 }

@@ -122,8 +122,8 @@ fn a_soft_404_ends() {
     };
     let (_, rules, trap_requests) = crawl(respond, |_| {});
     assert_eq!(rules, [TrapRule::StalePattern]);
-    // The root, its ten links, the budget, robots.txt, and the page that does not exist.
-    assert_eq!(trap_requests, 1 + 10 + 4_096 + 1 + 1);
+    // The root, its ten links, the budget, and robots.txt.
+    assert_eq!(trap_requests, 1 + 10 + 4_096 + 1);
 }
 
 #[test]
@@ -206,8 +206,8 @@ fn many_pages_that_differ_by_a_number_are_an_ordinary_site() {
     };
     let (_, rules, trap_requests) = crawl(respond, |_| {});
     assert_eq!(rules, []);
-    // The pages, robots.txt, and the page that does not exist.
-    assert_eq!(trap_requests, PAGES + 1 + 1);
+    // The pages, and robots.txt.
+    assert_eq!(trap_requests, PAGES + 1);
 }
 
 #[test]
