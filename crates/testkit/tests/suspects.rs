@@ -100,6 +100,19 @@ fn a_crawl_that_stops_while_a_suspect_waits_ends_and_leaves_it_queued() {
 }
 
 #[test]
+fn a_suspect_that_waits_does_not_start_while_the_crawl_is_paused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut keeper, _) = keeper(folder.path());
+    let first = jobs(&mut keeper).0;
+    keeper.bench_mut().set_paused(true);
+    finish(&mut keeper, first);
+    assert_eq!(jobs(&mut keeper).0.len(), 0);
+    keeper.bench_mut().set_paused(false);
+    let suspect = jobs(&mut keeper).0;
+    assert_eq!(finish(&mut keeper, suspect), "/suspect");
+}
+
+#[test]
 fn a_suspect_is_alone_until_its_rendered_document_is_examined() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut keeper, store) = keeper(folder.path());

@@ -90,6 +90,11 @@ impl Suspects {
         Some(job)
     }
 
+    /// Whether the suspect that waits is a part of a page.
+    fn awaits_part(&self) -> bool {
+        self.alone.as_ref().is_some_and(|alone| alone.is_part)
+    }
+
     /// Takes the job of the suspect that waits, because the crawl ends.
     fn take_waiting(&mut self) -> Option<Job> {
         self.alone.take_if(|alone| alone.job.is_some())?.job
@@ -204,7 +209,9 @@ impl<F: Frontier + History> Keeper<F> {
         if self.ended().is_some() {
             self.return_waiting(now)?;
         }
-        let job = self.suspects.take_alone(self.bench.in_flight(), self.postponed());
+        // Like every page it waits while the crawl is paused. A part waits for nothing, so that its page ends.
+        let is_held = self.bench.holds_pages() && !self.suspects.awaits_part();
+        let job = if is_held { None } else { self.suspects.take_alone(self.bench.in_flight(), self.postponed()) };
         self.bench.hold_for_suspect(self.suspects.may_start());
         Ok(job)
     }

@@ -83,6 +83,12 @@ impl Workbench {
         self.holds.beside_suspect = may_start;
     }
 
+    /// Whether pages must not start, whatever a suspect needs.
+    pub fn holds_pages(&self) -> bool {
+        let Holds { is_draining, is_paused, is_behind, awaits_share, beside_suspect: _ } = self.holds;
+        is_draining || is_paused || is_behind || awaits_share
+    }
+
     pub fn is_paused(&self) -> bool {
         self.holds.is_paused
     }
