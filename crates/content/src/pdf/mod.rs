@@ -107,7 +107,7 @@ struct Block {
 }
 
 impl PdfText {
-    /// The budget for a file. What a file says is compressed, so it may cost as much as a page of [`PACKED`] times its
+    /// The budget for a file. What a file says is compressed, so it may cost as much as a page of `PACKED` times its
     /// size.
     pub fn budget(file: &[u8]) -> PageBudget {
         PageBudget::for_page(file.len().saturating_mul(PACKED))

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The most patterns that can be excluded.
 const MAX_EXCLUDES: usize = 1_000;
 
-/// Changes to a crawl. Limits replace those of [`FleetSettings`].
+/// Changes to a crawl. Limits replace those of [`FleetSettings`](super::FleetSettings).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CrawlOrders {
