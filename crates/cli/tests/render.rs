@@ -98,6 +98,7 @@ fn auto_renders_what_is_empty_and_samples_of_the_rest() {
     assert!(!audit.contains("duplicate-body"), "{audit}");
     let report = text(&["report", "a.crawl"]);
     assert!(report.contains("empty without scripts"), "{report}");
+    assert!(!report.contains("Duplicates"), "{report}");
     assert!(!report.contains("--render auto"), "{report}");
 }
 

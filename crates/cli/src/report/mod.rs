@@ -419,7 +419,9 @@ impl CrawlReport {
         if page.bytes_body > 0 {
             self.largest.add(page.bytes_body, page.url);
         }
-        if let Some(digest) = page.digest.filter(|_| is_success && page.bytes_body > 0) {
+        // An application sends one response for all pages that its scripts make.
+        let is_own_body = is_success && page.bytes_body > 0 && page.render.is_none();
+        if let Some(digest) = page.digest.filter(|_| is_own_body) {
             self.duplicates.add(digest, page.url);
         }
         self.add_to_host(page);
