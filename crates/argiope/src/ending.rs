@@ -22,7 +22,7 @@ pub(crate) struct Ending {
 }
 
 enum State {
-    /// Nobody waits for the end.
+    /// No caller waits for the end yet.
     Running(KeeperHandle),
     /// A thread waits for the end of the keeper's thread.
     Joining(oneshot::Receiver<Joined>),
@@ -34,7 +34,7 @@ impl Ending {
         Self { state: State::Running(keeper), has_custom_frontier: false }
     }
 
-    /// Whether nobody has waited for the end.
+    /// Whether no caller has waited for the end yet.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running(_))
     }

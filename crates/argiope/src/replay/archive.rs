@@ -123,7 +123,7 @@ impl Archive {
             }
         }
         if files.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "there is no WARC file in this folder"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the folder has no WARC file"));
         }
         files.sort();
         Ok(Self { files, open: None })

@@ -80,7 +80,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// A file cannot be read or is not a WARC file, or there is no response in the archive.
+    /// A file cannot be read or is not a WARC file, or the archive has no response.
     pub fn from_warc(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let unreadable = |error: std::io::Error| Error::input_from(format!("{}: {error}", path.display()), error);
