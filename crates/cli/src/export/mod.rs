@@ -37,6 +37,8 @@ use crate::results::Results;
 use crate::wording;
 
 pub use data::{PageTable, Rows, TableOptions};
+#[cfg(feature = "parquet")]
+use parquet::write_parquet;
 
 /// What is exported.
 pub struct Export<'a> {
@@ -84,7 +86,7 @@ pub const FORMATS: &[Format<ExportWriter>] = &[
         audience: Audience::BinaryProgram,
         flags: &["extract", "status", "columns", "rows"],
         ..stream("parquet", "Table of pages for DuckDB, Spark and similar tools", |export, out| {
-            parquet::parquet(PageTable::open(export.results, export.table)?, out)
+            write_parquet(PageTable::open(export.results, export.table)?, out)
         })
     },
     Format {
@@ -234,14 +236,9 @@ fn jsonl_extracted(
 
 /// Fails, because this build cannot write Parquet.
 #[cfg(not(feature = "parquet"))]
-mod parquet {
-    use super::{PageTable, ReadError, Write};
-
-    pub fn parquet(_table: PageTable<'_>, _out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
-        let why =
-            "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
-        Err(ReadError::Usage(why.to_owned()))
-    }
+fn write_parquet(_table: PageTable<'_>, _out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
+    let why = "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
+    Err(ReadError::Usage(why.to_owned()))
 }
 
 /// The error of writing one file of an export that has several, with the name of that file.

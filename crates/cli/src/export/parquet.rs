@@ -27,7 +27,7 @@ const MAX_GROUP_BYTES: usize = 64 << 20;
 const VALUE_BYTES: usize = 24;
 
 /// Writes the rows of a table, in the order in which pages were finished.
-pub fn parquet(mut table: PageTable<'_>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
+pub fn write_parquet(mut table: PageTable<'_>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
     let columns: Vec<(String, CellKind)> =
         table.columns.iter().map(|column| (column.name.clone(), column.kind.clone())).collect();
     let fields = columns.iter().map(|(name, kind)| schema(name, kind)).collect::<Result<Vec<_>, _>>();
