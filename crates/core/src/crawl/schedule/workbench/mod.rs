@@ -63,6 +63,8 @@ mod residence;
 mod robots_memory;
 mod selection;
 mod slots;
+#[cfg(test)]
+mod slots_tests;
 mod steering;
 #[cfg(test)]
 mod tests;
