@@ -15,7 +15,7 @@ const RESOLVED: &[(&str, &str)] =
 const DEVIATIONS: Deviations = &[];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/ssrf_targets.json"]
 fn ssrf_targets() {
     ssrf();
 }

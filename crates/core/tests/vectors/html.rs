@@ -41,7 +41,7 @@ const TOKENIZER_FILES: [(&str, usize); 14] = [
 ];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/html5lib_tokenizer"]
 fn html5lib_tokenizer() {
     tokenizer();
 }
@@ -134,7 +134,7 @@ fn expected(case: &Value, escaped: bool) -> Option<Vec<FoundTag>> {
 }
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/html5lib_tokenizer"]
 fn html5lib_encoding() {
     encoding();
 }

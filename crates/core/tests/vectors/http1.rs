@@ -48,7 +48,7 @@ const DEVIATIONS: Deviations = &[
 ];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/wpt_http1.json"]
 fn wpt_http1() {
     wpt();
 }

@@ -1,7 +1,8 @@
 //! The public test vectors, run case by case, and the table of docs/conformance.md that comes from them.
 //!
-//! The files are not part of this repository: `ARGIOPE_VECTORS` names their folder. `./test` skips these tests if it is
-//! not set. The other tests of the crate have cases for every rule.
+//! The files are not part of this repository: `ARGIOPE_VECTORS` names their folder, and `release/vectors` makes one with
+//! some of the sets. `./test` skips the tests of sets that are not there. The other tests of the crate have cases for
+//! every rule.
 
 #![allow(clippy::disallowed_methods, reason = "tests read files")]
 

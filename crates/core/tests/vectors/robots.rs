@@ -27,7 +27,7 @@ const GOOGLE_DEVIATIONS: Deviations = &[
 ];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/google_robotstxt.json"]
 fn google_robotstxt() {
     google();
 }
@@ -88,7 +88,7 @@ const COMMONS_DEVIATIONS: Deviations = &[
 ];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/crawler_commons_robots.json"]
 fn crawler_commons_robots() {
     commons();
 }
@@ -192,7 +192,7 @@ fn parse_for(file: &[u8], agents: &Value) -> Robots {
 }
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/robots_conflicts.json"]
 fn robots_conflicts() {
     conflicts();
 }
@@ -221,7 +221,7 @@ pub fn conflicts() -> Tally {
 }
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/rfc9309_checklist.json"]
 fn rfc9309_checklist() {
     checklist();
 }

@@ -12,7 +12,7 @@ use crate::{bytes, cases, read, text};
 const DEVIATIONS: Deviations = &[("namespaces are often wrong in practice, so they are not checked", &["sm05"])];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/crawler_commons_sitemaps.json"]
 fn crawler_commons_sitemaps() {
     commons();
 }

@@ -22,7 +22,7 @@ const WPT_DEVIATIONS: Deviations = &[(
 )];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/wpt_url"]
 fn wpt_urltestdata() {
     wpt();
 }
@@ -148,7 +148,7 @@ const COMMONS_DEVIATIONS: Deviations = &[
 ];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/crawler_commons_urls.json"]
 fn crawler_commons_urls() {
     commons();
 }
@@ -173,7 +173,7 @@ pub fn commons() -> Tally {
 }
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/publicsuffix.json"]
 fn publicsuffix() {
     psl();
 }
@@ -198,7 +198,7 @@ const TOASCII_DEVIATIONS: Deviations = &[(
 )];
 
 #[test]
-#[ignore = "needs vectors"]
+#[ignore = "needs vectors/wpt_url"]
 fn wpt_toascii() {
     toascii();
 }
