@@ -21,7 +21,8 @@ mod wording;
 
 /// What the Python package reads of a crawl directory: the same records, tables and explanations as the command.
 pub mod stored {
-    pub use crate::export::columns::{CellKind, civil_date, days_since_epoch, timestamp_millis};
+    #[cfg(feature = "arrow")]
+    pub use crate::export::arrow::{batches, schema};
     pub use crate::export::{PageTable, Rows, TableOptions};
     pub use crate::records::ReadError;
     pub use crate::results::Results;

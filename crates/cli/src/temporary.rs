@@ -11,6 +11,19 @@ impl TemporaryFile {
     pub fn create() -> io::Result<Self> {
         tempfile::tempfile().map(Self).map_err(in_folder)
     }
+
+    /// Creates a file that has a name while `open` opens it a second time.
+    #[cfg(feature = "sqlite")]
+    pub fn create_named<T>(open: impl FnOnce(&std::path::Path) -> io::Result<T>) -> io::Result<(Self, T)> {
+        let create = || {
+            let named = tempfile::NamedTempFile::new()?;
+            let opened = open(named.path())?;
+            let (file, path) = named.into_parts();
+            path.close()?;
+            Ok((Self(file), opened))
+        };
+        create().map_err(in_folder)
+    }
 }
 
 impl Write for TemporaryFile {
@@ -23,7 +36,8 @@ impl Write for TemporaryFile {
     }
 }
 
-fn in_folder(error: io::Error) -> io::Error {
+/// The error, with the folder of temporary files.
+pub fn in_folder(error: io::Error) -> io::Error {
     let folder = std::env::temp_dir();
     io::Error::new(error.kind(), format!("a temporary file in {} (see TMPDIR): {error}", folder.display()))
 }

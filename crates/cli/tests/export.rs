@@ -436,3 +436,81 @@ fn other_programs_read_nested_values_and_types() {
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.schema.json");
     readers::run("records.py", &[&schema, Path::new("run,page,aux,skip"), &jsonl]);
 }
+
+/// A crawl of the shop in a folder, with its records in a file.
+fn crawled_shop(folder: &Path) -> (String, std::path::PathBuf) {
+    let (_web, root) = shop();
+    let rules = folder.join("shop.toml");
+    std::fs::write(&rules, SHOP_RULES).expect("written");
+    let (directory, jsonl) = (folder.join("c"), folder.join("records.jsonl"));
+    let files = ["--extract-file", rules.to_str().expect("UTF-8"), "--jsonl", jsonl.to_str().expect("UTF-8")];
+    crawl(&directory, &root, &[&["--with", "links,headers", "--text"][..], &files].concat());
+    (directory.to_str().expect("UTF-8").to_owned(), jsonl)
+}
+
+#[test]
+#[ignore = "needs python"]
+fn other_programs_read_databases_and_arrow_tables() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, jsonl) = crawled_shop(folder.path());
+    let export = |format: &str| {
+        let file = folder.path().join(format);
+        stdout(&["export", &directory, "--format", format, "-o", file.to_str().expect("UTF-8")]);
+        file
+    };
+    let piped = argiope(&["export", &directory, "--format", "sqlite"]).stdout;
+    assert_eq!(piped, std::fs::read(export("sqlite")).expect("a database"), "standard output has the same bytes");
+    readers::run("databases.py", &[&export("sqlite"), &export("arrow"), &jsonl, &export("links")]);
+}
+
+#[test]
+fn a_database_is_whole_or_is_not_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, _) = crawled_shop(folder.path());
+    let outputs = folder.path().join("outputs");
+    let temporary = folder.path().join("temporary");
+    for folder in [&outputs, &temporary] {
+        std::fs::create_dir(folder).expect("created");
+    }
+    let file = outputs.join("pages.sqlite");
+    let export = |limit: &str| {
+        Command::new("sh")
+            .args(["-c", &format!("ulimit -f {limit}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_argiope")])
+            .args(["export", &directory, "--format", "sqlite", "-o", file.to_str().expect("UTF-8")])
+            .env("TMPDIR", &temporary)
+            .output()
+            .expect("a shell")
+    };
+    let count = |folder: &Path| std::fs::read_dir(folder).expect("a folder").count();
+    // The database does not fit into its temporary file.
+    let failed = export("16");
+    let message = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(1), "{message}");
+    assert!(message.contains("a temporary file in") && message.contains("TMPDIR"), "{message}");
+    assert_eq!((count(&outputs), count(&temporary)), (0, 0), "nothing is left");
+    assert!(export("unlimited").status.success());
+    assert!(std::fs::read(&file).expect("a database").starts_with(b"SQLite format 3\0"));
+    assert!(export("unlimited").status.success(), "its own file is replaced");
+    assert_eq!((count(&outputs), count(&temporary)), (1, 0));
+    std::fs::write(&file, "precious").expect("written");
+    assert_eq!(export("unlimited").status.code(), Some(1));
+    assert_eq!(std::fs::read(&file).expect("there"), b"precious");
+}
+
+#[test]
+fn tables_of_a_database_have_the_chosen_columns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (directory, _) = crawled_shop(folder.path());
+    let file = folder.path().join("pages.sqlite");
+    let target = file.to_str().expect("UTF-8");
+    let columns = "data.products.price,url,data.none,title";
+    stdout(&["export", &directory, "--format", "sqlite", "--columns", columns, "--rows", "data", "-o", target]);
+    let text = String::from_utf8_lossy(&std::fs::read(&file).expect("a database")).into_owned();
+    for table in [
+        "CREATE TABLE pages (id INTEGER PRIMARY KEY, \"url\" TEXT, \"title\" TEXT)",
+        "CREATE TABLE data (page_id INTEGER NOT NULL, item INTEGER NOT NULL, \"products_price\" REAL, \"none\" TEXT)",
+    ] {
+        assert!(text.contains(table), "{table}");
+    }
+    assert!(!text.contains("Nothing"), "the page without data is left out");
+}

@@ -87,7 +87,7 @@ fn exports_that_need_no_archive_stay_within_a_memory_limit() {
     let folder = tempfile::tempdir().expect("a folder");
     let crawl = folder.path().join("c");
     create_directory(&crawl, pages);
-    for format in ["jsonl", "csv", "parquet", "links", "graphml"] {
+    for format in ["jsonl", "csv", "parquet", "arrow", "sqlite", "links", "graphml"] {
         let file = folder.path().join(format);
         export(&crawl, format, &file, MEMORY_KB);
         let length = file.metadata().expect("an export").len();

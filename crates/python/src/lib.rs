@@ -3,7 +3,6 @@
 //! The Python modules beside it (`python/argiope`) have the public classes for asyncio; this crate has pages, requests,
 //! settings, and crawls that are polled (`docs/decisions/0017-python.md`).
 
-mod arrow;
 mod command;
 mod element;
 mod errors;

@@ -5,23 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use argiope_cli::stored::{self, CellKind, PageTable, ReadError, Results, TableOptions};
+use argiope_cli::stored::{self, PageTable, ReadError, Results, TableOptions};
 use argiope_store::disk::GraphRound;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use serde_json::Value;
 
-use crate::arrow::{array, field};
 use crate::errors::{input_error, store_error};
 
 /// How many rows are read before Python takes them.
 const ROWS_AHEAD: usize = 1_024;
-/// Rows of a batch of a table.
-const BATCH_ROWS: usize = 8_192;
 
 /// A crawl directory. For `argiope.open`.
 #[pyclass(frozen, name = "Stored", module = "argiope._argiope")]
@@ -70,14 +66,13 @@ impl PyStored {
     /// The pages of the latest round as a table.
     fn table(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<PyTable> {
         let path = self.path.clone();
-        let kinds = py.detach(|| {
+        let schema = py.detach(|| {
             let results = Results::at(&path);
             let table = PageTable::open(&results, TableOptions { columns: &columns, ..TableOptions::default() })?;
-            Ok(table.columns.iter().map(|column| (column.name.clone(), column.kind.clone())).collect())
+            Ok(stored::schema(&table.columns))
         });
-        let kinds: Vec<(String, CellKind)> = kinds.map_err(|error: ReadError| read_error(&error))?;
-        let schema = Schema::new(kinds.iter().map(|(name, kind)| field(name, kind)).collect::<Vec<_>>());
-        Ok(PyTable { path, columns, kinds, schema: Arc::new(schema) })
+        let schema = schema.map_err(|error: ReadError| read_error(&error))?;
+        Ok(PyTable { path, columns, schema })
     }
 }
 
@@ -146,7 +141,6 @@ impl PyRows {
 pub struct PyTable {
     path: PathBuf,
     columns: Vec<String>,
-    kinds: Vec<(String, CellKind)>,
     schema: SchemaRef,
 }
 
@@ -155,7 +149,7 @@ impl PyTable {
     /// The names of the columns.
     #[getter]
     fn column_names(&self) -> Vec<&str> {
-        self.kinds.iter().map(|(name, _)| name.as_str()).collect()
+        self.schema.fields().iter().map(|field| field.name().as_str()).collect()
     }
 
     /// The table as an Arrow C stream (the Arrow PyCapsule interface).
@@ -168,10 +162,9 @@ impl PyTable {
         // A requested schema is a wish; the table has the types of its columns.
         drop(requested_schema);
         let (sender, batches) = sync_channel(1);
-        let (path, columns, kinds, schema) =
-            (self.path.clone(), self.columns.clone(), self.kinds.clone(), Arc::clone(&self.schema));
+        let (path, columns) = (self.path.clone(), self.columns.clone());
         let read = move || {
-            if let Err(error) = read_batches(&path, &columns, &kinds, &schema, &sender) {
+            if let Err(error) = read_batches(&path, &columns, &sender) {
                 // Ignored: nobody takes batches any more.
                 let _ = sender.send(Err(ArrowError::ExternalError(Box::new(error))));
             }
@@ -183,36 +176,16 @@ impl PyTable {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Table of {} columns in {}>", self.kinds.len(), self.path.display())
+        format!("<Table of {} columns in {}>", self.schema.fields().len(), self.path.display())
     }
 }
 
 fn read_batches(
     path: &Path,
     columns: &[String],
-    kinds: &[(String, CellKind)],
-    schema: &SchemaRef,
     batches: &SyncSender<Result<RecordBatch, ArrowError>>,
 ) -> Result<(), ReadError> {
     let results = Results::at(path);
     let mut table = PageTable::open(&results, TableOptions { columns, ..TableOptions::default() })?;
-    let mut rows: Vec<Vec<Option<Value>>> = Vec::new();
-    let batch = |rows: &[Vec<Option<Value>>]| {
-        let column = |(index, (_, kind)): (usize, &(String, CellKind))| {
-            // An absent flag of a record is false.
-            let absent = (*kind == CellKind::Flag).then_some(&Value::Bool(false));
-            let values: Vec<Option<&Value>> =
-                rows.iter().map(|row| row.get(index).and_then(Option::as_ref).or(absent)).collect();
-            array(kind, &values)
-        };
-        RecordBatch::try_new(Arc::clone(schema), kinds.iter().enumerate().map(column).collect())
-    };
-    table.rows(|values| {
-        rows.push(values.to_vec());
-        if rows.len() >= BATCH_ROWS {
-            send(batches, batch(&std::mem::take(&mut rows)))?;
-        }
-        Ok(())
-    })?;
-    if rows.is_empty() { Ok(()) } else { send(batches, batch(&rows)) }
+    stored::batches(&mut table, |batch| send(batches, batch))
 }

@@ -288,7 +288,7 @@ mod tests {
         let robots: RobotsArgs = parse_args(&["robots.txt", "--agent", "me", "https://h/", "https://h/x"]).unwrap();
         assert_eq!((robots.agent.as_str(), robots.urls.len()), ("me", 2));
         assert!(parse_args::<RobotsArgs>(&["robots.txt"]).is_err());
-        for format in ["jsonl", "csv", "parquet", "links", "graphml", "sitemap", "cdxj"] {
+        for format in ["jsonl", "csv", "parquet", "arrow", "sqlite", "links", "graphml", "sitemap", "cdxj"] {
             let export: ExportArgs = parse_args(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
             assert_eq!(export.format.name, format);
         }

@@ -35,6 +35,8 @@ const MAIN: &str = "main";
       one Markdown file per page; needs a crawl with --warc
   argiope export ./example.com.crawl --format site -o copy/
       a folder that opens in a browser offline; needs a crawl with --warc --assets
+  argiope export ./example.com.crawl --format sqlite -o pages.sqlite
+      a database with pages, links and extracted data
   argiope export ./example.com.crawl --format links -o graph.graphml
       the link graph as GraphML; without .graphml in the name, as CSV")]
 pub struct ExportArgs {
@@ -47,7 +49,7 @@ pub struct ExportArgs {
     /// Write to this file instead of standard output; for text, markdown and site to a folder, such as pages/
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Extract a field from every archived page, as crawl does; for jsonl, csv and parquet (repeatable)
+    /// Extract a field from every archived page, as crawl does; for jsonl and tables (repeatable)
     #[arg(long, value_name = "NAME=SELECTOR")]
     pub extract: Vec<String>,
     /// Extract fields from archived pages by the rules in a TOML file
@@ -64,15 +66,15 @@ pub struct ExportArgs {
     /// By default they get a leading apostrophe. Control characters are escaped in any case.
     #[arg(long)]
     pub raw_csv: bool,
-    /// For csv and parquet: these columns in this order, such as url,title,data.* (see the book for all names)
+    /// For tables (csv, parquet, arrow, sqlite): these columns in this order, such as url,title,data.* (see the book for all names)
     ///
     /// data.price is a field of extracted data, data.* are all of them.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
-    /// For csv and parquet: what the rows are [default: items]
+    /// For tables: what the rows are [default: items]
     #[arg(long, value_name = "ROWS", hide_default_value = true, default_value = "items")]
     pub rows: Rows,
-    /// For jsonl, csv and parquet: only pages of the latest round with these changes, such as new,changed
+    /// For jsonl and tables: only pages of the latest round with these changes, such as new,changed
     ///
     /// Pages of the first round are new.
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = change_parser())]

@@ -101,6 +101,7 @@ pub fn civil_date(text: &str) -> Option<jiff::civil::Date> {
 }
 
 /// The number of a date, counted from 1970-01-01.
+#[cfg(any(feature = "arrow", feature = "parquet"))]
 pub fn days_since_epoch(date: jiff::civil::Date) -> Option<i32> {
     jiff::civil::date(1970, 1, 1).until(date).ok().map(|span| span.get_days())
 }

@@ -9,7 +9,7 @@ use argiope_core::crawl::schedule::keeper::Change;
 use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::page::page_budget::PageBudget;
 use argiope_runtime::content_reader;
-use argiope_store::disk::{GraphRound, Inlinks};
+use argiope_store::disk::{GraphEdge, GraphRound, Inlinks};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
@@ -79,6 +79,14 @@ impl<'a> PageTable<'a> {
 
     /// Calls `each` with the values of each row, in the order of the columns and of the pages.
     pub fn rows(&mut self, mut each: impl FnMut(&[Option<Value>]) -> Result<(), ReadError>) -> Result<(), ReadError> {
+        self.numbered_rows(|_, values| each(values))
+    }
+
+    /// As [`Self::rows`], with the number of each row among the rows of its page, from 0.
+    pub fn numbered_rows(
+        &mut self,
+        mut each: impl FnMut(usize, &[Option<Value>]) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
         let columns = std::mem::take(&mut self.columns);
         let inlinks = self.inlinks.take();
         let rows = self.rows;
@@ -98,11 +106,17 @@ impl<'a> PageTable<'a> {
                         CellSource::Data(field, key) => data_value(data?, field, key.as_deref(), row).cloned(),
                     })
                     .collect();
-                each(&values)
+                each(row, &values)
             })
         });
         (self.columns, self.inlinks) = (columns, inlinks);
         result
+    }
+
+    /// Calls `each` with every link of every page of the latest round: its source, and the edge.
+    pub fn links(&self, mut each: impl FnMut(&str, GraphEdge<'_>) -> Result<(), ReadError>) -> Result<(), ReadError> {
+        let mut graph = self.results.graph(GraphRound::Latest)?;
+        graph.pages(|page| page.edges().try_for_each(|edge| each(page.source, edge)))
     }
 
     /// Calls `each` with the page records of the latest round and their data. Shows the progress.

@@ -7,6 +7,8 @@
 
 mod archive_files;
 mod archived;
+#[cfg(feature = "arrow")]
+pub mod arrow;
 mod cdxj;
 pub mod columns;
 pub mod csv;
@@ -18,6 +20,8 @@ mod links;
 mod parquet;
 mod site;
 mod sitemap;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod surt;
 mod texts;
 mod wacz;
@@ -36,9 +40,13 @@ use crate::records::{self, ReadError};
 use crate::results::Results;
 use crate::wording;
 
+#[cfg(feature = "arrow")]
+use arrow::write_arrow;
 pub use data::{PageTable, Rows, TableOptions};
 #[cfg(feature = "parquet")]
 use parquet::write_parquet;
+#[cfg(feature = "sqlite")]
+use sqlite::write_sqlite;
 
 /// What is exported.
 pub struct Export<'a> {
@@ -64,6 +72,9 @@ type FolderWriter = fn(&Export<'_>, &Path) -> Result<String, ReadError>;
 /// The flags of formats that have the data of pages.
 const DATA: &[&str] = &["extract", "status"];
 
+/// The flags of tables of pages.
+const TABLE: &[&str] = &["extract", "status", "columns", "rows"];
+
 /// The formats of `argiope export`.
 pub const FORMATS: &[Format<ExportWriter>] = &[
     Format {
@@ -84,9 +95,23 @@ pub const FORMATS: &[Format<ExportWriter>] = &[
     },
     Format {
         audience: Audience::BinaryProgram,
-        flags: &["extract", "status", "columns", "rows"],
+        flags: TABLE,
         ..stream("parquet", "Table of pages for DuckDB, Spark and similar tools", |export, out| {
             write_parquet(PageTable::open(export.results, export.table)?, out)
+        })
+    },
+    Format {
+        audience: Audience::BinaryProgram,
+        flags: TABLE,
+        ..stream("arrow", "Table of pages for pyarrow, polars and DuckDB, as a stream of Arrow IPC", |export, out| {
+            write_arrow(PageTable::open(export.results, export.table)?, out)
+        })
+    },
+    Format {
+        audience: Audience::BinaryProgram,
+        flags: TABLE,
+        ..stream("sqlite", "Database of SQLite with the tables pages, links and data", |export, out| {
+            write_sqlite(PageTable::open(export.results, export.table)?, out)
         })
     },
     Format {
@@ -234,11 +259,27 @@ fn jsonl_extracted(
     Ok(out.flush()?)
 }
 
-/// Fails, because this build cannot write Parquet.
 #[cfg(not(feature = "parquet"))]
 fn write_parquet(_table: PageTable<'_>, _out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
-    let why = "this program was built without Parquet; build it with the cargo feature `parquet`, or use --format csv";
-    Err(ReadError::Usage(why.to_owned()))
+    Err(left_out("Parquet", "parquet"))
+}
+
+#[cfg(not(feature = "arrow"))]
+fn write_arrow(_table: PageTable<'_>, _out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
+    Err(left_out("Arrow", "arrow"))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn write_sqlite(_table: PageTable<'_>, _out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
+    Err(left_out("SQLite", "sqlite"))
+}
+
+/// The error of a format that this build cannot write.
+#[cfg(not(all(feature = "arrow", feature = "parquet", feature = "sqlite")))]
+fn left_out(format: &str, feature: &str) -> ReadError {
+    ReadError::Usage(format!(
+        "this program was built without {format}; build it with the cargo feature `{feature}`, or use --format csv"
+    ))
 }
 
 /// The error of writing one file of an export that has several, with the name of that file.

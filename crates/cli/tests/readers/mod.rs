@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PACKAGES: [&str; 5] =
-    ["warcio==1.8.1", "pywb==2.10.0", "duckdb==1.4.1", "wacz==0.6.0", "jsonschema[format]==4.25.1"];
+const PACKAGES: [&str; 6] =
+    ["warcio==1.8.1", "pywb==2.10.0", "duckdb==1.4.1", "wacz==0.6.0", "jsonschema[format]==4.25.1", "pyarrow==22.0.0"];
 
 /// Runs one of the scripts beside this file and fails with its output if it fails.
 pub fn run(script: &str, arguments: &[&Path]) {

@@ -1,18 +1,96 @@
-//! Rows of a table as Arrow arrays.
+//! Pages as Arrow tables: as a file, and as record batches for the Python package.
+//!
+//! The file has the streaming format of Arrow IPC, which can also be read from a pipe. Rows are collected into batches of
+//! limited size, which bounds the memory.
 
+use std::io::Write;
+use std::mem;
 use std::sync::Arc;
 
-use argiope_cli::stored::{CellKind, civil_date, days_since_epoch, timestamp_millis};
 use arrow_array::{
-    ArrayRef, BooleanArray, Date32Array, Float64Array, Int64Array, ListArray, MapArray, StringArray, StructArray,
-    TimestampMillisecondArray,
+    ArrayRef, BooleanArray, Date32Array, Float64Array, Int64Array, ListArray, MapArray, RecordBatch, StringArray,
+    StructArray, TimestampMillisecondArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use serde_json::{Map, Value};
 
+use super::columns::{CellKind, Column, civil_date, days_since_epoch, timestamp_millis};
+use super::data::PageTable;
+use crate::records::ReadError;
+
+/// Maximum number of rows in a batch.
+const MAX_BATCH_ROWS: usize = 8_192;
+/// A batch ends with the row that makes it larger than this.
+const MAX_BATCH_BYTES: usize = 16 << 20;
+
+/// Writes the rows of a table, in the order in which pages were finished.
+pub fn write_arrow(mut table: PageTable<'_>, out: &mut (dyn Write + Send)) -> Result<(), ReadError> {
+    let mut file = StreamWriter::try_new(&mut *out, &schema(&table.columns)).map_err(output_error)?;
+    batches(&mut table, |batch| file.write(&batch.map_err(output_error)?).map_err(output_error))?;
+    file.finish().map_err(output_error)?;
+    drop(file);
+    Ok(out.flush()?)
+}
+
+/// The schema of a table with these columns.
+pub fn schema(columns: &[Column]) -> SchemaRef {
+    Arc::new(Schema::new(columns.iter().map(|column| field(&column.name, &column.kind)).collect::<Vec<_>>()))
+}
+
+/// Calls `each` with the rows of a table, in batches.
+pub fn batches(
+    table: &mut PageTable<'_>,
+    mut each: impl FnMut(Result<RecordBatch, ArrowError>) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
+    let schema = schema(&table.columns);
+    let kinds: Vec<CellKind> = table.columns.iter().map(|column| column.kind.clone()).collect();
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    table.rows(|values| {
+        bytes += values.iter().flatten().map(size_of_value).sum::<usize>();
+        rows.push(values.to_vec());
+        if rows.len() >= MAX_BATCH_ROWS || bytes >= MAX_BATCH_BYTES {
+            bytes = 0;
+            each(batch(&schema, &kinds, &mem::take(&mut rows)))?;
+        }
+        Ok(())
+    })?;
+    if rows.is_empty() { Ok(()) } else { each(batch(&schema, &kinds, &rows)) }
+}
+
+fn batch(schema: &SchemaRef, kinds: &[CellKind], rows: &[Vec<Option<Value>>]) -> Result<RecordBatch, ArrowError> {
+    let column = |(index, kind): (usize, &CellKind)| {
+        // An absent flag of a record is false.
+        let absent = (*kind == CellKind::Flag).then_some(&Value::Bool(false));
+        let values: Vec<Option<&Value>> =
+            rows.iter().map(|row| row.get(index).and_then(Option::as_ref).or(absent)).collect();
+        array(kind, &values)
+    };
+    RecordBatch::try_new(Arc::clone(schema), kinds.iter().enumerate().map(column).collect())
+}
+
+/// An estimate of the memory of a value.
+fn size_of_value(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(values) => values.iter().map(size_of_value).sum(),
+            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + size_of_value(value)).sum(),
+        }
+}
+
+/// Converts an error. The I/O errors of the output are inside of errors of the Arrow library.
+fn output_error(error: ArrowError) -> ReadError {
+    ReadError::Output(match error {
+        ArrowError::IoError(_, error) => error,
+        other => std::io::Error::other(other),
+    })
+}
+
 /// The field of a column. Every value may be absent.
-pub fn field(name: &str, kind: &CellKind) -> Field {
+fn field(name: &str, kind: &CellKind) -> Field {
     Field::new(name, data_type(kind), true)
 }
 
@@ -47,7 +125,7 @@ fn struct_fields(fields: &[(String, CellKind)]) -> Fields {
 }
 
 /// The values of a column. A value of another kind is absent.
-pub fn array(kind: &CellKind, values: &[Option<&Value>]) -> ArrayRef {
+fn array(kind: &CellKind, values: &[Option<&Value>]) -> ArrayRef {
     let present = || values.iter().map(|value| value.filter(|value| !value.is_null()));
     match kind {
         CellKind::Text | CellKind::Json => Arc::new(present().map(|value| value.map(text)).collect::<StringArray>()),
