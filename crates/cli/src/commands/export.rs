@@ -74,7 +74,7 @@ pub struct ExportArgs {
     /// For tables: what the rows are [default: items]
     #[arg(long, value_name = "ROWS", hide_default_value = true, default_value = "items")]
     pub rows: Rows,
-    /// For jsonl and tables: only pages of the latest round with these changes, such as new,changed
+    /// For jsonl, tables, text and markdown: only pages of the latest round with these changes, such as new,changed
     ///
     /// Pages of the first round are new.
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = change_parser())]

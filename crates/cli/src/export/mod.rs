@@ -125,9 +125,11 @@ pub const FORMATS: &[Format<ExportWriter>] = &[
         name: "text",
         help: "The main text of pages; one file per page with -o DIR/, JSON Lines otherwise",
         audience: Audience::Program,
-        flags: &["content"],
+        flags: &["content", "status"],
         write: ExportWriter {
-            stream: Some(|export, out| texts::text_lines(export.results, &export.text(false), out)),
+            stream: Some(|export, out| {
+                texts::text_lines(export.results, &export.text(false), export.table.changes, out)
+            }),
             folder: Some(|export, folder| text_files(export, false, folder)),
         },
     },
@@ -135,9 +137,11 @@ pub const FORMATS: &[Format<ExportWriter>] = &[
         name: "markdown",
         help: "The main text of pages as Markdown; one file per page with -o DIR/, JSON Lines otherwise",
         audience: Audience::Program,
-        flags: &["content"],
+        flags: &["content", "status"],
         write: ExportWriter {
-            stream: Some(|export, out| texts::text_lines(export.results, &export.text(true), out)),
+            stream: Some(|export, out| {
+                texts::text_lines(export.results, &export.text(true), export.table.changes, out)
+            }),
             folder: Some(|export, folder| text_files(export, true, folder)),
         },
     },
@@ -171,7 +175,7 @@ impl Export<'_> {
 }
 
 fn text_files(export: &Export<'_>, markdown: bool, folder: &Path) -> Result<String, ReadError> {
-    let count = texts::text_files(export.results, &export.text(markdown), folder)?;
+    let count = texts::text_files(export.results, &export.text(markdown), export.table.changes, folder)?;
     Ok(wording::plural(count, "file"))
 }
 
@@ -221,7 +225,12 @@ fn lines(
 /// Whether a page has one of these changes since the previous round. In the first round, every page is new. Without
 /// `changes`, every page is meant.
 fn has_change(record: &LazyRecord<'_>, changes: &[Change]) -> bool {
-    changes.is_empty() || changes.contains(&record.change().unwrap_or(Change::New))
+    is_among(record.change(), changes)
+}
+
+/// Whether a change is one of these; every change is if there are none.
+fn is_among(change: Option<Change>, changes: &[Change]) -> bool {
+    changes.is_empty() || changes.contains(&change.unwrap_or(Change::New))
 }
 
 /// Writes the records of all rounds unchanged: runs, pages, robots.txt and sitemaps.

@@ -10,14 +10,15 @@ use argiope_content::{
 };
 use argiope_core::base::escape::{json_line, write_json};
 use argiope_core::base::url::Url;
+use argiope_core::crawl::schedule::keeper::Change;
 use argiope_core::page::page_budget::PageBudget;
 use argiope_runtime::atomic_file::AtomicFile;
 use serde::Serialize;
 
 use super::archived::{ArchivedPage, ArchivedPages};
 use super::file_names::FileNames;
-use super::of_file;
 use super::site::{FileMap, create_folders, relative_path};
+use super::{is_among, of_file};
 use crate::records::{ReadError, StoredRecord};
 use crate::results::Results;
 
@@ -43,8 +44,13 @@ struct TextLine<'a> {
 }
 
 /// Writes one JSON object per page with text of the latest round.
-pub fn text_lines(results: &Results, text: &TextRequest, out: &mut dyn Write) -> Result<(), ReadError> {
-    text_pages(results, |record, page| {
+pub fn text_lines(
+    results: &Results,
+    text: &TextRequest,
+    changes: &[Change],
+    out: &mut dyn Write,
+) -> Result<(), ReadError> {
+    text_pages(results, changes, |record, page| {
         let found = text_of(page, text);
         let line = TextLine {
             url: &record.url,
@@ -65,13 +71,13 @@ pub fn text_lines(results: &Results, text: &TextRequest, out: &mut dyn Write) ->
 }
 
 /// Writes one file per page with text of the latest round below `folder`. Links between these pages lead to their files.
-/// Returns the number of files.
-pub fn text_files(results: &Results, text: &TextRequest, folder: &Path) -> Result<u64, ReadError> {
+/// Pages that are left out because of `changes` keep the names of their files. Returns the number of files.
+pub fn text_files(results: &Results, text: &TextRequest, changes: &[Change], folder: &Path) -> Result<u64, ReadError> {
     let extension = if text.markdown { "md" } else { "txt" };
     fs::create_dir_all(folder)?;
     let map = read_map(results, extension)?;
     let mut count = 0;
-    text_pages(results, |record, page| {
+    text_pages(results, changes, |record, page| {
         let Some(name) = map.files.get(&*record.url) else { return Ok(()) };
         let found = read_text(page, text, &|target: &str| link_within(&map, name, target));
         let front = front_matter(record, &found);
@@ -177,11 +183,12 @@ fn has_text(record: &StoredRecord) -> bool {
 /// Calls `each` with the archived pages with text of the latest round that have a 2xx response, now or when they last changed.
 fn text_pages(
     results: &Results,
+    changes: &[Change],
     mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut archive = ArchivedPages::open(results)?;
     results.latest_pages(|record| {
-        if !has_text(record) {
+        if !has_text(record) || !is_among(record.change, changes) {
             return Ok(());
         }
         match archive.page(record)? {
