@@ -217,6 +217,13 @@ impl CrawlBuilder {
         self.set(|config| config.exclude.push(pattern.into()))
     }
 
+    /// On pages that this CSS selector matches, follows only the links in matching elements, or in those of another
+    /// selector added with this method. Pages without a match are not limited.
+    #[must_use]
+    pub fn pick(self, css: impl Into<String>) -> Self {
+        self.set(|config| config.pick.push(css.into()))
+    }
+
     /// Follows links at most this many steps from a root.
     #[must_use]
     pub fn depth(self, depth: u32) -> Self {

@@ -96,8 +96,8 @@ pub use sink::{Sink, SinkError};
 pub mod config {
     // `With`: which optional parts page records have (headers, links, texts of links), as set by `--with`.
     pub use argiope_core::crawl::rules::{
-        AssetsScope, BadValue, Bearer, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Login, Rate,
-        Resolve, Size, Span, TrapPolicy, WarcCompression, With,
+        AssetsScope, BadValue, Bearer, Credentials, DigestAlgorithm, EngineName, Follow, HeaderLine, HttpVersion,
+        Login, Only, Rate, Resolve, SinceDate, Size, Span, TrapPolicy, WarcCompression, With,
     };
 }
 

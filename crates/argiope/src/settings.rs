@@ -54,6 +54,7 @@ mod tests {
         ("scope", |builder| builder.scope(ScopeKind::Any)),
         ("include", |builder| builder.include("a")),
         ("exclude", |builder| builder.exclude("a")),
+        ("pick", |builder| builder.pick(".a")),
         ("depth", |builder| builder.depth(3)),
         ("max_pages", |builder| builder.max_pages(7)),
         ("max_time", |builder| builder.max_time(Duration::from_secs(7))),

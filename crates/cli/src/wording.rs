@@ -167,7 +167,9 @@ pub fn scope_advice(rule: ScopeRule) -> &'static str {
         ScopeRule::Exclude => "drop or narrow --exclude",
         ScopeRule::MaxUrl => "raise --max-url",
         ScopeRule::Name => "DNS does not allow this host name",
-        ScopeRule::Kind => "use --assets for resources of pages; other kinds are only recorded",
+        ScopeRule::Kind => {
+            "use --assets for resources of pages, --follow data for links in scripts; with --only sitemap no links are followed; other kinds are only recorded"
+        }
         ScopeRule::Depth => "raise --depth",
         ScopeRule::Page => "use --scope prefix or host",
         ScopeRule::Prefix => "use --scope host, or a root higher up (end a directory with a slash)",

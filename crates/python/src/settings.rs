@@ -12,11 +12,12 @@ use pyo3::types::{PyBool, PyDelta, PyDeltaAccess, PyDict, PyFloat, PyInt, PyMapp
 use crate::errors::setting_error;
 use crate::request::PyRequest;
 
-/// Settings that have another name than in the table, or are none: `out` is called `directory`, roots are arguments.
+/// Settings that have another name than in the table, or are none: `out` is called `directory`, roots are arguments,
+/// and `follow` is Python's own.
 const DIRECTORY: &str = "directory";
-const NOT_SETTINGS: [&str; 3] = ["out", "roots", "with"];
+const NOT_SETTINGS: [&str; 4] = ["out", "roots", "with", "follow"];
 /// A keyword argument cannot be called `with`, which is a word of the language.
-const RENAMED: [(&str, &str); 2] = [("out", DIRECTORY), ("with", "with_")];
+const RENAMED: [(&str, &str); 3] = [("out", DIRECTORY), ("with", "with_"), ("follow", "follow_kinds")];
 /// Placeholders of values that are times.
 const TIME: &str = "TIME";
 
@@ -84,7 +85,7 @@ fn unknown(name: &str) -> PyErr {
 /// The names of all keyword arguments.
 pub fn keywords() -> Vec<&'static str> {
     let settings = Config::TABLE.iter().map(|setting| setting.name).filter(|name| !NOT_SETTINGS.contains(name));
-    settings.chain([DIRECTORY, "with_", "follow", "bodies", "refuse_private_roots"]).collect()
+    settings.chain([DIRECTORY, "with_", "follow_kinds", "follow", "bodies", "refuse_private_roots"]).collect()
 }
 
 /// The settings of the table: name, kind of value, whether it is a list, words, and the first paragraph of the help.

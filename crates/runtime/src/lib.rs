@@ -13,6 +13,7 @@ pub mod fetchers;
 mod keeper_message;
 pub mod keeper_thread;
 mod machine_memory;
+mod pick_filter;
 mod proxies;
 mod random;
 mod rejudge;
@@ -33,7 +34,8 @@ pub use random::unpredictable;
 
 /// Compiles the settings of the user and of the program. Reads what they need from the machine: files, environment
 /// variables and memory size.
-pub fn rules(config: &Config, program: ProgramSettings) -> Result<Rules, ConfigError> {
+pub fn rules(config: &Config, mut program: ProgramSettings) -> Result<Rules, ConfigError> {
+    program.link_filter = pick_filter::PickFilter::before(config, program.link_filter)?;
     let reader = content_reader::ContentReader::of(config)?;
     let environment = Environment {
         // Unpredictable, so that a site cannot construct URLs whose fingerprints collide.

@@ -42,8 +42,7 @@ pub fn rejudge(
         let bounds = SitemapBounds { naming_hosts: naming_hosts.into_iter().collect(), ..SitemapBounds::default() };
         let mut links = Vec::new();
         for edge in page.edges() {
-            let is_followed = edge.kind.is_page() || (rules.assets && edge.kind == LinkKind::Asset);
-            if !is_followed || (edge.nofollow && !rules.follow_nofollow) {
+            if !rules.scope.follows(edge.kind) || (edge.nofollow && !rules.follow_nofollow) {
                 continue;
             }
             let Some(target) = UrlRef::from_normal(edge.target) else { continue };

@@ -182,6 +182,8 @@ fn example(setting: &Setting) -> &'static str {
         "ADDRESS" => "\"redis://10.0.0.1:6379,10.0.0.2:6379\"",
         "NAME:PASSWORD" => "\"name:password\"",
         "WHAT" => "\"broken\"",
+        "DATE" => "\"2026-01-31\"",
+        "PAGES" => "\"sitemap\"",
         other => panic!("an example for {other} is missing"),
     }
 }

@@ -16,6 +16,12 @@ pub enum UnfollowedReason {
     Nofollow,
     /// It is an image, a style, a script or the like.
     Asset,
+    /// It is a string of the data in a script.
+    Data,
+    /// `--pick` or `--next` decides about the links of the page.
+    NotPicked,
+    /// It is the entry of a sitemap, which may have changed last before the date of `--since`.
+    Old,
     /// It is a canonical link, a form or another link that does not lead to a page.
     OnlyRecorded,
     /// It is the entry of a sitemap of another site.
@@ -28,6 +34,9 @@ impl UnfollowedReason {
         match self {
             Self::Nofollow => "marked nofollow; --follow-nofollow follows them, in a new crawl directory",
             Self::Asset => "images, styles, scripts or media; --assets fetches them, in a new crawl directory",
+            Self::Data => "in the data of scripts; --follow data follows them",
+            Self::NotPicked => "not among the links that --pick and --next choose on these pages",
+            Self::Old => "entries of a sitemap with a date before --since",
             Self::OnlyRecorded => "canonical or alternate links, forms or the like, which are only recorded",
             Self::OtherSite => "entries of a sitemap of another site, which cannot add pages here",
         }
@@ -66,12 +75,20 @@ pub fn unfollowed(
     is_in_scope: bool,
 ) -> Result<Vec<UnfollowedReason>, ReadError> {
     let follows_nofollow = rules.is_some_and(|rules| rules.follow_nofollow);
+    let picks = rules.is_some_and(|rules| !rules.pick.is_empty() || !rules.next.is_empty());
+    let is_since = rules.is_some_and(|rules| rules.since.is_some());
     let (mut reasons, mut has_followed_link) = (BTreeSet::new(), false);
     graph.pages(|page| {
         let Some(linking_page) = pages.get(page.source) else { return Ok::<(), ReadError>(()) };
         for edge in page.edges().filter(|edge| edge.target == url) {
             let is_asset = edge.kind == LinkKind::Asset;
-            if page.is_sitemap && edge.kind == LinkKind::Sitemap && !is_in_scope && is_same_host(page.source, url) {
+            if page.is_sitemap && is_in_scope && is_since && is_same_host(page.source, url) {
+                reasons.insert(UnfollowedReason::Old);
+            } else if page.is_sitemap
+                && edge.kind == LinkKind::Sitemap
+                && !is_in_scope
+                && is_same_host(page.source, url)
+            {
                 // The sitemap may list the page. The scope has rejected it.
                 has_followed_link = true;
             } else if page.is_sitemap && edge.kind == LinkKind::Sitemap {
@@ -80,6 +97,14 @@ pub fn unfollowed(
                 reasons.insert(UnfollowedReason::Nofollow);
             } else if is_asset && !rules.is_some_and(|rules| rules.assets) {
                 reasons.insert(UnfollowedReason::Asset);
+            } else if edge.kind == LinkKind::Data {
+                let is_followed = rules.is_some_and(|rules| rules.scope.follows(LinkKind::Data));
+                has_followed_link |= is_followed;
+                if !is_followed {
+                    reasons.insert(UnfollowedReason::Data);
+                }
+            } else if is_in_scope && edge.kind.is_page() && !page.is_sitemap && picks {
+                reasons.insert(UnfollowedReason::NotPicked);
             } else if edge.kind.is_page() || is_asset || edge.kind == LinkKind::SitemapFile {
                 has_followed_link = true;
             } else {
@@ -89,6 +114,17 @@ pub fn unfollowed(
         Ok(())
     })?;
     Ok(if has_followed_link { Vec::new() } else { reasons.into_iter().collect() })
+}
+
+/// Whether a sitemap lists the URL.
+pub fn is_listed(graph: &mut LinkGraph, url: &str) -> Result<bool, ReadError> {
+    let mut is_listed = false;
+    graph.pages(|page| {
+        let has_entry = |kind, target| kind == LinkKind::Sitemap && target == url;
+        is_listed |= page.is_sitemap && page.edges().any(|edge| has_entry(edge.kind, edge.target));
+        Ok::<(), ReadError>(())
+    })?;
+    Ok(is_listed)
 }
 
 /// Whether two URLs have the same host; `www.` does not count.

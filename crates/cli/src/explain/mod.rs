@@ -143,7 +143,7 @@ pub fn explain(results: &Results, text: &str) -> Result<Explanation, ExplainErro
     let mut found = search(&mut tracer, candidates)?;
     let config = found.config.take().unwrap_or_default();
     let rules = config.compile(ANY_FINGERPRINT_KEY).ok();
-    let kind = found.first_step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
+    let mut kind = found.first_step.as_ref().map_or(LinkKind::Anchor, |step| step.kind);
     let known_depth = found.first_step.as_ref().map(|step| step.depth);
     let note: LaneNote = found.note.and_then(|note| serde_json::from_slice(&note).ok()).unwrap_or_default();
     let (robots, crawl_delay) = robots(&found.url, &note, rules.as_ref());
@@ -172,6 +172,10 @@ pub fn explain(results: &Results, text: &str) -> Result<Explanation, ExplainErro
         let pages = links::linking_pages(results, &referrers.first)?;
         // The depth that the crawl would have given to the URL: that of the first link to it.
         depth = pages.values().map(|page| page.depth.saturating_add(1)).min().unwrap_or(1);
+        // With `only`, the kind of the link decides.
+        if config.only.is_some() && links::is_listed(&mut graph, found.url.as_str())? {
+            kind = LinkKind::Sitemap;
+        }
         let is_in_scope = scope(&found.url, kind, depth, &config, rules.as_ref()).rejected.is_none();
         unfollowed = links::unfollowed(&mut graph, found.url.as_str(), &pages, rules.as_ref(), is_in_scope)?;
     }

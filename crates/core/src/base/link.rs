@@ -58,6 +58,8 @@ pub enum LinkKind {
     Other,
     /// Made by a script: only the rendered document has it.
     Script,
+    /// A string of the data in a script. Recorded; followed with `--follow data`.
+    Data,
 }
 
 impl LinkKind {
@@ -77,7 +79,7 @@ impl LinkKind {
     }
 
     /// All kinds, in order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Root,
         Self::Anchor,
         Self::Frame,
@@ -92,6 +94,7 @@ impl LinkKind {
         Self::Form,
         Self::Other,
         Self::Script,
+        Self::Data,
     ];
 
     /// The kind with this `as u8` value.
@@ -116,6 +119,7 @@ impl LinkKind {
             Self::Form => "form",
             Self::Other => "other",
             Self::Script => "script",
+            Self::Data => "data",
         }
     }
 }

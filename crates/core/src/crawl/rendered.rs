@@ -101,7 +101,9 @@ fn head(headers: &Headers) -> Vec<u8> {
 
 /// The links of the rendered document, then those that only the static page has, then those that scripts opened.
 fn merge(of_page: &LinkList, of_document: &LinkList, opened: &[String], page: &Url, max_url: usize) -> LinkList {
-    let known: HashSet<&str> = of_page.texts().map(|(url, ..)| url).collect();
+    // A link in the data of a script is none of the static page: scripts make elements of it.
+    let known: HashSet<&str> =
+        of_page.texts().filter(|(_, kind, ..)| *kind != LinkKind::Data).map(|(url, ..)| url).collect();
     let mut seen: HashSet<(&str, LinkKind)> = HashSet::new();
     let mut merged = LinkList::with_capacity(of_page.len() + of_document.len(), of_page.bytes() + of_document.bytes());
     let rendered = of_document.texts().map(|(url, kind, nofollow, anchor)| {
@@ -109,7 +111,8 @@ fn merge(of_page: &LinkList, of_document: &LinkList, opened: &[String], page: &U
         (url, if is_new { LinkKind::Script } else { kind }, nofollow, anchor)
     });
     for (url, kind, nofollow, anchor) in rendered.chain(of_page.texts()) {
-        if seen.insert((url, kind)) {
+        let is_linked = kind == LinkKind::Data && LinkKind::ALL.iter().any(|kind| seen.contains(&(url, *kind)));
+        if !is_linked && seen.insert((url, kind)) {
             merged.push(url, kind, nofollow);
             if let Some(anchor) = anchor {
                 merged.set_anchor(merged.len() - 1, anchor);
@@ -188,6 +191,21 @@ mod tests {
         let facts = visit.findings.render.expect("it was rendered");
         assert_eq!((facts.links, facts.words, facts.ms, facts.virtual_ms), (2, 2, 48, 2_500));
         assert_eq!(visit.facts.started, Time::ZERO);
+    }
+
+    #[test]
+    fn a_link_in_data_that_a_script_made_an_element_of_is_one_of_the_script() {
+        let config = Config { roots: vec!["http://h.example/".into()], ..Config::default() };
+        let rules = Arc::new(config.compile(1).expect("valid settings"));
+        let data = r#"<script type=application/json>[{"url":"/a"},{"url":"/b"}]</script>"#;
+        let mut visit = visit_of(data, &rules);
+        assert_eq!(visit.findings.links, 0);
+        visit.add_rendered(rendered(&format!("<a href=/a>a</a>{data}")), RenderReason::Always, 0, &rules);
+        let edges = visit.for_keeper.edges.expect("the links of the page");
+        let found: Vec<_> = edges.texts().map(|(url, kind, ..)| (url.to_owned(), kind)).collect();
+        let expected = [("http://h.example/a", LinkKind::Script), ("http://h.example/b", LinkKind::Data)];
+        assert_eq!(found, expected.map(|(url, kind)| (url.to_owned(), kind)));
+        assert_eq!((visit.findings.links, visit.findings.render.expect("it was rendered").links), (1, 1));
     }
 
     #[test]

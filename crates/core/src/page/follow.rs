@@ -42,6 +42,14 @@ pub struct PageLink<'a> {
     pub depth: u32,
 }
 
+impl<'a> PageLink<'a> {
+    /// A link of a page, without a text.
+    pub fn new(url: UrlRef<'a>, kind: LinkKind, page: &'a Link) -> Self {
+        let depth = page.depth.saturating_add(1);
+        Self { url, kind, nofollow: false, text: "", rel: "", page: &page.url, depth }
+    }
+}
+
 /// The page whose links are judged, as passed to a [`LinkFilter`].
 #[derive(Clone, Copy)]
 #[non_exhaustive]
@@ -54,6 +62,13 @@ pub struct LinkPage<'a> {
     pub charset: Option<&'static str>,
     /// The title, with white space collapsed.
     pub title: Option<&'a str>,
+}
+
+impl<'a> LinkPage<'a> {
+    /// A page with this body, in this charset.
+    pub fn new(link: &'a Link, body: &'a [u8], charset: Option<&'static str>) -> Self {
+        Self { link, body, charset, title: None }
+    }
 }
 
 /// The decision about a link of a page.
@@ -100,8 +115,6 @@ pub struct FollowRules<'a> {
     pub strip_params: &'a StripParams,
     /// Whether links that are marked `nofollow`, and those of pages that forbid it, are followed nevertheless.
     pub follow_nofollow: bool,
-    /// Whether the resources that pages need for display are followed.
-    pub assets: bool,
     /// Whether links that are not followed are listed.
     pub list_skipped: bool,
     /// How many redirects each link of a page may follow.
@@ -167,8 +180,7 @@ pub fn judge_links(page: JudgedPage<'_>, links: &LinkList, rules: &FollowRules<'
     let mut bytes = 0;
     let mut filter = judged.open_filter(page.content, rules);
     for link in links.iter() {
-        let is_wanted = link.kind.is_page() || (rules.assets && !is_embedded && link.kind == LinkKind::Asset);
-        if !is_wanted {
+        if !rules.scope.follows(link.kind) || (is_embedded && link.kind == LinkKind::Asset) {
             continue;
         }
         if link.nofollow && !rules.follow_nofollow {

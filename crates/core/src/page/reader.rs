@@ -23,6 +23,8 @@ pub struct BodyRules {
     pub delivered: DeliveredBodies,
     /// Whether HTML pages with a 2xx status may be rendered. Their bodies are delivered for that.
     pub rendered: bool,
+    /// Whether links are chosen by the elements of HTML pages that contain them.
+    pub picked: bool,
     /// Reads the HTML pages with a 2xx status.
     pub reader: Option<Arc<dyn PageReader>>,
 }
@@ -203,7 +205,7 @@ impl BodyRules {
         let has_reader = || self.reader.as_ref().is_some_and(|reader| reader.should_read(url));
         let is_read = || match (&self.reader, declared) {
             (Some(reader), Some(declared)) if !is_html(Some(declared)) => reader.reads_type(declared),
-            _ => is_html(declared) && (self.rendered || has_reader()),
+            _ => is_html(declared) && (self.rendered || self.picked || has_reader()),
         };
         may_deliver || ((200..300).contains(&status) && is_read())
     }
@@ -260,7 +262,7 @@ mod tests {
 
     #[test]
     fn types_decide_which_bodies_are_held() {
-        let rules = |delivered| BodyRules { delivered, rendered: false, reader: None };
+        let rules = |delivered| BodyRules { delivered, rendered: false, picked: false, reader: None };
         let url = Url::parse("http://h/").expect("an address");
         for (declared, html, text) in [
             (Some("text/html"), true, true),

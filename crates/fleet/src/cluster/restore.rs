@@ -226,8 +226,7 @@ impl Restoration<'_> {
         // The resources of an embedded page are not followed.
         let is_wanted = match kind {
             LinkKind::SitemapFile => true,
-            LinkKind::Asset => self.rules.assets && page.kind != LinkKind::Asset,
-            kind => kind.is_page() && (is_redirect || page.kind != LinkKind::Asset),
+            kind => self.rules.scope.follows(kind) && (is_redirect || page.kind != LinkKind::Asset),
         };
         let target = UrlRef::from_normal(target).filter(|_| is_wanted)?;
         let stripped = if is_redirect { None } else { self.rules.strip_params.strip(target) };

@@ -55,12 +55,24 @@ class Settings(TypedDict, total=False):
     'Also try /sitemap.xml, even if robots.txt does not name it'
     no_sitemap: Union[bool, None]
     'Do not read sitemaps, not even those that robots.txt names'
+    only: Union[Literal["sitemap"], None]
+    'Fetch only the roots and the pages that sitemaps list, and follow no links: sitemap'
+    since: Union[str, None]
+    'Leave out entries of sitemaps that changed last before this date, such as 2026-01-31'
     assets: Union[bool, None]
     'Also fetch images, scripts, styles and media of pages'
     assets_scope: Union[Literal["host", "domain", "any"], None]
     'Hosts from which `assets` fetches: those of the roots, of their domains, or any [default: any]'
     strip_param: Union[Union[str, Iterable[str]], None]
     'Remove this parameter from links (repeatable)'
+    follow_kinds: Union[Union[Literal["data"], Iterable[Literal["data"]]], None]
+    'Also follow links of these kinds, separated by commas'
+    pick: Union[Union[str, Iterable[str]], None]
+    'On pages that this CSS selector matches, follow only the links in matching elements (repeatable)'
+    next: Union[Union[str, Iterable[str]], None]
+    'Also follow the links in elements that this CSS selector matches, from one page of a list to the next (repeatable)'
+    max_next: Union[int, None]
+    'Follow links of `next` at most N links from a root [default: 100]'
     follow_nofollow: Union[bool, None]
     'Follow links that are marked nofollow'
     soft_404: Union[Literal["auto", "always", "never"], None]

@@ -16,8 +16,8 @@ use serde::de::{self, Visitor};
 
 pub use identity::{Bearer, Credentials, HeaderLine, Login, Resolve};
 pub use words::{
-    AssetsScope, DigestAlgorithm, EngineName, HttpVersion, Interact, Pace, RenderMode, RobotsPolicy, ScopeKind,
-    Soft404, TrapPolicy, WarcCompression, With,
+    AssetsScope, DigestAlgorithm, EngineName, Follow, HttpVersion, Interact, Only, Pace, RenderMode, RobotsPolicy,
+    ScopeKind, Soft404, TrapPolicy, WarcCompression, With,
 };
 
 /// An invalid value.
@@ -108,7 +108,30 @@ pub fn read_text<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(deser
     deserializer.deserialize_any(Text(PhantomData))
 }
 
-as_text!(Span, Size, Rate, HeaderLine, Resolve, Credentials, Bearer);
+as_text!(Span, Size, Rate, SinceDate, HeaderLine, Resolve, Credentials, Bearer);
+
+/// A point in time: a date, which stands for its beginning in UTC, or a date and a time with an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SinceDate(pub jiff::Timestamp);
+
+impl FromStr for SinceDate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let is_date = text.len() == "2026-01-31".len();
+        let beginning = || text.parse::<jiff::civil::Date>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok();
+        let time = if is_date { beginning().map(|beginning| beginning.timestamp()) } else { text.parse().ok() };
+        let form = "write a date such as 2026-01-31, or a time such as 2026-01-31T08:00:00Z";
+        time.map(Self).ok_or_else(|| BadValue::new("this is not a date", form))
+    }
+}
+
+impl fmt::Display for SinceDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        f.write_str(text.strip_suffix("T00:00:00Z").unwrap_or(&text))
+    }
+}
 
 /// A duration: `500ms`, `0.5s`, `5m`, `1h`, `1h30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -47,6 +47,18 @@ words! {
         Ignore = "ignore",
     }
 
+    /// A kind of link that is followed only if it is asked for.
+    Follow {
+        /// Addresses in the data that scripts of a page contain.
+        Data = "data",
+    }
+
+    /// What a crawl is limited to.
+    Only {
+        /// The roots and the pages that sitemaps list.
+        Sitemap = "sitemap",
+    }
+
     /// An optional part of page records and of the link graph, as set by `--with`.
     With {
         /// The response headers.

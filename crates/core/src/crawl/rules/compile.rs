@@ -151,6 +151,7 @@ impl Config {
             bodies: BodyRules {
                 delivered: program.delivered_bodies,
                 rendered: self.render != RenderMode::Never,
+                picked: !self.pick.is_empty() || !self.next.is_empty(),
                 reader: environment.reader,
             },
             digest: self.digest.unwrap_or(if self.warc { DigestAlgorithm::Sha256 } else { DigestAlgorithm::Xxh3 }),
@@ -207,13 +208,15 @@ impl Config {
             .map(|scope| {
                 scope
                     .with_assets(self.assets.then_some(self.assets_scope), &urls)
+                    .with_only_sitemaps(self.only == Some(super::Only::Sitemap))
+                    .with_data(self.follow.contains(&super::Follow::Data))
                     .avoiding_traps(self.traps == TrapPolicy::Avoid)
             })
             .map_err(|bad| ConfigError::new("include or exclude", bad.pattern, bad.reason))
     }
 
     fn sitemaps(&self) -> Result<Sitemaps, ConfigError> {
-        match (self.sitemap, self.no_sitemap) {
+        match (self.sitemap || self.only == Some(super::Only::Sitemap), self.no_sitemap) {
             (true, true) => Err(ConfigError::new("sitemap", true, "contradicts no-sitemap; give one of them")),
             (true, false) => Ok(Sitemaps::NamedAndDefault),
             (false, true) => Ok(Sitemaps::None),

@@ -38,9 +38,9 @@ use crate::page::scope::Scope;
 use crate::render::RenderLimits;
 
 pub use crate::base::value::{
-    AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, DigestAlgorithm, EngineName, HeaderLine,
-    HttpVersion, Interact, Login, Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Soft404, Span,
-    TrapPolicy, WarcCompression, With,
+    AssetsScope, BadValue, BareNumber, Bearer, ConfigError, Credentials, DigestAlgorithm, EngineName, Follow,
+    HeaderLine, HttpVersion, Interact, Login, Only, Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind,
+    SinceDate, Size, Soft404, Span, TrapPolicy, WarcCompression, With,
 };
 pub use crate::crawl::settings::Config;
 #[cfg(test)]
@@ -338,7 +338,6 @@ impl Rules {
             link_filter: self.link_filter.as_deref(),
             strip_params: &self.strip_params,
             follow_nofollow: self.follow_nofollow,
-            assets: self.assets,
             list_skipped: self.log_skips || self.report_skips,
             max_redirects: self.max_redirects,
             max_url: self.max_url,

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use super::{CHECK, CRAWL, DEMO, FETCH, ROBOTS, agreed, local, secret, shared};
 use crate::base::value::{
-    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Interact, Login, Pace, Rate,
-    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Soft404, Span, TrapPolicy, WarcCompression, With, bare_number,
-    optional_bare_number,
+    AssetsScope, Credentials, DigestAlgorithm, EngineName, Follow, HeaderLine, HttpVersion, Interact, Login, Only,
+    Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, SinceDate, Size, Soft404, Span, TrapPolicy,
+    WarcCompression, With, bare_number, optional_bare_number,
 };
 
 crate::settings! {
@@ -87,6 +87,16 @@ crate::settings! {
                 .texts(&[(CHECK, "For sites: also read the pages that /sitemap.xml lists")]);
             /// Do not read sitemaps, not even those that robots.txt names
             no_sitemap: bool = false => shared("").fixed();
+            /// Fetch only the roots and the pages that sitemaps list, and follow no links: sitemap
+            ///
+            /// /sitemap.xml is tried too, even if robots.txt does not name it.
+            only: Option<Only> = None => shared("PAGES").rejudged().contradicts("no_sitemap")
+                .page("howto/recrawl.md#only-what-is-new");
+            /// Leave out entries of sitemaps that changed last before this date, such as 2026-01-31
+            ///
+            /// The field `lastmod` decides. Entries without it are fetched. A recrawl requests all known pages.
+            since: Option<SinceDate> = None => shared("DATE").contradicts("no_sitemap")
+                .page("howto/recrawl.md#only-what-is-new");
             /// Also fetch images, scripts, styles and media of pages
             assets: bool = false => shared("").fixed();
             /// Hosts from which `assets` fetches: those of the roots, of their domains, or any
@@ -97,6 +107,20 @@ crate::settings! {
             /// targets. @sessions and @tracking stand for lists of well-known parameters. @order sorts the remaining
             /// ones.
             strip_param: Vec<String> = Vec::new() => shared("NAME").fixed().page("urls.md#removing-parameters");
+            /// Also follow links of these kinds, separated by commas
+            ///
+            /// data: addresses in the data that scripts of a page contain, as frameworks write it.
+            follow: Vec<Follow> = Vec::new() => shared("KINDS").rejudged().page("urls.md#links-in-the-data-of-scripts");
+            /// On pages that this CSS selector matches, follow only the links in matching elements (repeatable)
+            ///
+            /// Pages without a match are not limited. To follow nothing on a page, match an element without links.
+            pick: Vec<String> = Vec::new() => shared("SELECTOR").fixed().page("howto/one-section.md#only-some-links-of-a-page");
+            /// Also follow the links in elements that this CSS selector matches, from one page of a list to the next (repeatable)
+            ///
+            /// They are followed although `pick` does not choose them, up to `max_next` links from a root.
+            next: Vec<String> = Vec::new() => shared("SELECTOR").fixed().page("howto/one-section.md#only-some-links-of-a-page");
+            /// Follow links of `next` at most N links from a root
+            max_next: u32 = 100 => shared("N").fixed().needs("next");
             /// Follow links that are marked nofollow
             follow_nofollow: bool = false => shared("").fixed();
             /// Ask a host for a page that does not exist, once in a run, to find error pages with status 200

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::base::value::{
-    AssetsScope, Credentials, DigestAlgorithm, EngineName, HeaderLine, HttpVersion, Interact, Login, Pace, Rate,
-    RenderMode, Resolve, RobotsPolicy, ScopeKind, Size, Soft404, Span, TrapPolicy, WarcCompression, With,
+    AssetsScope, Credentials, DigestAlgorithm, EngineName, Follow, HeaderLine, HttpVersion, Interact, Login, Only,
+    Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, SinceDate, Size, Soft404, Span, TrapPolicy,
+    WarcCompression, With,
 };
 
 /// The form of a value, in files and on the command line.
@@ -185,14 +186,17 @@ setting_values! {
     Size: SettingForm::TextOrNumber, parse_text;
     Rate: SettingForm::TextOrNumber, parse_text;
     SocketAddr: SettingForm::Text, parse_address;
+    SinceDate: SettingForm::Text, parse_text;
     HeaderLine: SettingForm::Text, parse_text;
     Credentials: SettingForm::Text, parse_text;
     Resolve: SettingForm::Text, parse_text;
     AssetsScope: SettingForm::Words(AssetsScope::WORDS), parse_text;
     DigestAlgorithm: SettingForm::Words(DigestAlgorithm::WORDS), parse_text;
     EngineName: SettingForm::Words(EngineName::WORDS), parse_text;
+    Follow: SettingForm::Words(Follow::WORDS), parse_text;
     HttpVersion: SettingForm::Words(HttpVersion::WORDS), parse_text;
     Interact: SettingForm::Words(Interact::WORDS), parse_text;
+    Only: SettingForm::Words(Only::WORDS), parse_text;
     RenderMode: SettingForm::Words(RenderMode::WORDS), parse_text;
     Pace: SettingForm::Words(Pace::WORDS), parse_text;
     RobotsPolicy: SettingForm::Words(RobotsPolicy::WORDS), parse_text;

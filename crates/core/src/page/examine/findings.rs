@@ -120,6 +120,9 @@ impl LinkResolution<'_> {
                 break;
             }
             match base.resolve(href, self.query_charset, &mut out) {
+                // What the data adds to the other links counts. A string that is not a URL is not a faulty link.
+                Ok(()) if raw_link.kind == LinkKind::Data && (out == self.page.as_str() || distinct.has(&out)) => {}
+                Err(_) if raw_link.kind == LinkKind::Data => {}
                 Ok(()) if out.len() <= max_len => {
                     let anchor = self.collector.anchors.as_ref().and_then(|anchors| anchors.raw(raw_index));
                     let anchor = anchor.and_then(|text| collapse_spaces(&self.text(text, TextContext::Text)));
@@ -170,6 +173,14 @@ impl Distinct {
             index: HashTable::with_capacity(links),
             hasher: DefaultHashBuilder::default(),
         }
+    }
+
+    /// Whether there is a link of any kind to a URL.
+    fn has(&self, url: &str) -> bool {
+        LinkKind::ALL.iter().any(|&kind| {
+            let hash = self.hasher.hash_one((url, kind));
+            self.index.find(hash, |&index| self.list.get(index as usize) == Some((url, kind))).is_some()
+        })
     }
 
     /// Adds a link, or merges it into the link of the list that has the same URL and kind. Returns its index in the

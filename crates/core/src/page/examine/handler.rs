@@ -36,7 +36,7 @@ impl TokenHandler for Collector {
             }
         }
         match key {
-            names::SCRIPT if self.limits.assets && self.templates == 0 => self.begin_script(tag),
+            names::SCRIPT if self.templates == 0 => self.begin_script(tag),
             names::SCRIPT => TextMode::Script,
             names::STYLE if self.templates == 0 => self.begin_style(),
             names::STYLE | names::XMP | names::IFRAME | names::NOEMBED | names::NOFRAMES => TextMode::RawText,

@@ -13,6 +13,7 @@ use super::anchor_texts::AnchorTexts;
 use super::characters::is_space;
 use super::charset;
 use super::css::{CssReader, CssUrl, unescape_css};
+use super::data_links::{DataReader, ScriptForm};
 use super::directives::Directives;
 use super::empty_page::EmptyPageReader;
 use super::entities::{self, TextContext};
@@ -45,8 +46,10 @@ pub enum CapturedText {
 
 /// A `script` element that is being read.
 pub enum OpenScript {
-    Code(ImportReader),
+    /// Its imports are read if resources are requested.
+    Code(Option<ImportReader>),
     ImportMap(Vec<u8>),
+    Data,
 }
 
 /// Receives the tokens of a page and collects links and facts.
@@ -87,6 +90,8 @@ pub struct Collector {
     pub(super) style: Option<CssReader>,
     /// Reads the `script` element that is open.
     pub(super) script: Option<OpenScript>,
+    /// Reads the data in scripts.
+    pub data: DataReader,
     /// The texts of links, if they are requested.
     pub anchors: Option<Box<AnchorTexts>>,
     /// In how many `srcdoc` attributes this page stands.
@@ -118,6 +123,7 @@ impl Collector {
             words_before_capture: WordCount::default(),
             style: None,
             script: None,
+            data: DataReader::default(),
             nesting: 0,
         }
     }
@@ -126,6 +132,8 @@ impl Collector {
     pub fn finish(&mut self) {
         self.end_capture();
         self.end_anchor();
+        self.end_script();
+        self.add_data_links();
         self.capped |= self.links.over_limit > 0;
     }
 
@@ -180,17 +188,28 @@ impl Collector {
         TextMode::CapturedRawText
     }
 
-    /// Starts to read the imports of a `script` element. Returns the mode for its text.
+    /// Adds the links in the data of scripts, after all others: if there is no room for them, it is used by the others.
+    fn add_data_links(&mut self) {
+        let data = std::mem::take(&mut self.data);
+        for link in data.links() {
+            self.add(link, LinkKind::Data);
+        }
+        self.capped |= data.is_capped();
+    }
+
+    /// Starts to read the data and the imports of a `script` element. Returns the mode for its text.
     pub(super) fn begin_script(&mut self, tag: &Tag<'_>) -> TextMode {
         let [kind] = self.values(tag, ["type"]);
-        let is = |names: &[&str]| {
-            let kind = kind.unwrap_or_default().trim_ascii();
-            names.iter().any(|name| kind.eq_ignore_ascii_case(name.as_bytes()))
-        };
+        let kind = kind.unwrap_or_default().trim_ascii().to_ascii_lowercase();
+        let is = |names: &[&str]| names.iter().any(|name| *kind == *name.as_bytes());
         self.script = if is(&["", "module", "text/javascript", "application/javascript"]) {
-            Some(OpenScript::Code(ImportReader::default()))
-        } else if is(&["importmap"]) {
+            self.data.begin(ScriptForm::Code);
+            Some(OpenScript::Code(self.limits.assets.then(ImportReader::default)))
+        } else if is(&["importmap"]) && self.limits.assets {
             Some(OpenScript::ImportMap(Vec::new()))
+        } else if is(&["application/json", "text/json"]) || kind.ends_with(b"+json") {
+            self.data.begin(ScriptForm::Json);
+            Some(OpenScript::Data)
         } else {
             None
         };
@@ -199,9 +218,16 @@ impl Collector {
 
     pub(super) fn read_script(&mut self, text: &[u8]) {
         match self.script.take() {
-            Some(OpenScript::Code(mut reader)) => {
-                reader.feed(text, |url| self.add_plain(url));
-                self.script = Some(OpenScript::Code(reader));
+            Some(OpenScript::Code(mut imports)) => {
+                self.data.feed(text);
+                if let Some(reader) = &mut imports {
+                    reader.feed(text, |url| self.add_plain(url));
+                }
+                self.script = Some(OpenScript::Code(imports));
+            }
+            Some(OpenScript::Data) => {
+                self.data.feed(text);
+                self.script = Some(OpenScript::Data);
             }
             Some(OpenScript::ImportMap(mut map)) => {
                 let room = MAX_IMPORT_MAP.saturating_sub(map.len());
@@ -213,8 +239,10 @@ impl Collector {
     }
 
     pub(super) fn end_script(&mut self) {
-        if let Some(OpenScript::ImportMap(map)) = self.script.take() {
-            import_map(&map).iter().for_each(|url| self.add_plain(url));
+        match self.script.take() {
+            Some(OpenScript::ImportMap(map)) => import_map(&map).iter().for_each(|url| self.add_plain(url)),
+            Some(OpenScript::Code(_) | OpenScript::Data) => self.data.end(),
+            None => {}
         }
     }
 

@@ -12,6 +12,7 @@
 //! | `foreign` | whether the tokenizer is within SVG or MathML |
 //! | `anchor_texts` | the texts of links |
 //! | `links`, `feeds`, `names` | what elements mean, in HTML and in XML |
+//! | `data_links` | addresses of pages in the data of scripts |
 //! | `raw_links`, `resolve` | links as received, and the URLs that result |
 //! | `facts` | facts for the record of a page |
 //! | `empty_page` | whether a page looks empty without scripts |
@@ -36,6 +37,7 @@ mod anchor_texts;
 mod characters;
 mod charset;
 mod css;
+mod data_links;
 mod directives;
 mod empty_page;
 mod entities;
@@ -235,14 +237,17 @@ impl Examiner {
         let Stage::Reading(reading) = &self.stage else { return 0 };
         let Some((_, collector)) = &reading.markup else { return 0 };
         let base = collector.base.as_ref().map_or(0, |base| base.len()).max(self.page.as_str().len());
-        collector.links.received_bytes() + collector.links.len() * (base + LINK_OVERHEAD)
+        let of_data: usize = collector.data.links().map(|link| link.len() + base + LINK_OVERHEAD).sum();
+        collector.links.received_bytes() + collector.links.len() * (base + LINK_OVERHEAD) + of_data
     }
 
     /// Heap bytes of the links found so far.
     pub fn weight(&self) -> usize {
         let Stage::Reading(reading) = &self.stage else { return 0 };
         reading.markup.as_ref().map_or(0, |(_, collector)| {
-            collector.links.weight() + collector.anchors.as_ref().map_or(0, |anchors| anchors.weight())
+            collector.links.weight()
+                + collector.data.weight()
+                + collector.anchors.as_ref().map_or(0, |anchors| anchors.weight())
         })
     }
 

@@ -40,6 +40,10 @@ pub struct Scope {
     max_url: usize,
     /// Which resources of pages are followed, if any.
     assets: Option<AssetsScope>,
+    /// Whether links in the data of scripts are followed.
+    data: bool,
+    /// Whether only what sitemaps list is followed.
+    only_sitemaps: bool,
     /// Whether paths that repeat segments or are very deep are rejected.
     avoid_traps: bool,
 }
@@ -105,6 +109,8 @@ impl Scope {
             depth,
             max_url,
             assets: None,
+            data: false,
+            only_sitemaps: false,
             avoid_traps: false,
         })
     }
@@ -118,6 +124,28 @@ impl Scope {
             Some(AssetsScope::Any) | None => {}
         }
         Self { assets, ..self }
+    }
+
+    /// Also follows links in the data of scripts.
+    #[must_use]
+    pub fn with_data(self, data: bool) -> Self {
+        Self { data, ..self }
+    }
+
+    /// Follows only the roots and what sitemaps list, with their redirects.
+    #[must_use]
+    pub fn with_only_sitemaps(self, only_sitemaps: bool) -> Self {
+        Self { only_sitemaps, ..self }
+    }
+
+    /// Whether links of this kind on pages are followed, if nothing else decides.
+    pub fn follows(&self, kind: LinkKind) -> bool {
+        match kind {
+            LinkKind::Asset => self.assets.is_some(),
+            kind if self.only_sitemaps => matches!(kind, LinkKind::Root | LinkKind::Sitemap | LinkKind::Redirect),
+            LinkKind::Data => self.data,
+            kind => kind.is_page(),
+        }
     }
 
     /// Also rejects paths that repeat segments or are very deep.
@@ -161,8 +189,7 @@ impl Scope {
             LinkKind::Root => return None,
             // A sitemap file has no depth, and patterns for pages do not apply to it.
             LinkKind::SitemapFile => return self.rejecting_host_or_path_rule(url, host, kind),
-            LinkKind::Asset if self.assets.is_some() => {}
-            kind if kind.is_page() => {}
+            kind if self.follows(kind) => {}
             _ => return Some(ScopeRule::Kind),
         }
         // A page is incomplete without its resources, so they may be a few links further away.

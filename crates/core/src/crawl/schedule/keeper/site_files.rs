@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use super::{Keeper, MAX_SITEMAP_DEPTH};
 use crate::base::job::Purpose;
 use crate::base::link::{Link, LinkKind};
@@ -113,7 +115,9 @@ impl<F: Frontier + History> Keeper<F> {
         let via = &visit.link.url;
         let redirects = self.rules.max_redirects;
         let mut links = Vec::new();
-        for entry in &sitemap.entries {
+        let since = self.rules.since;
+        let is_new = |time: Option<Timestamp>| since.zip(time).is_none_or(|(since, time)| time >= since.0);
+        for entry in sitemap.entries.iter().filter(|entry| is_new(entry.lastmod)) {
             let kind = LinkKind::Sitemap;
             let url = self.rules.strip_params.strip(entry.url.as_ref()).unwrap_or_else(|| entry.url.clone());
             if self.rules.scope.judge(url.as_ref(), 1, kind) == ScopeVerdict::Follow {
@@ -122,7 +126,7 @@ impl<F: Frontier + History> Keeper<F> {
         }
         if visit.link.depth < MAX_SITEMAP_DEPTH {
             let depth = visit.link.depth + 1;
-            let children = sitemap.children.iter().map(|child| child.url.clone());
+            let children = sitemap.children.iter().filter(|child| is_new(child.lastmod)).map(|child| child.url.clone());
             links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
         }
         let host = visit.link.url.host();
