@@ -67,12 +67,14 @@ fn every_problem_is_found_and_clean_pages_have_no_findings() {
     // Every finding that the command knows has a page that shows it, or is listed as not judged. The findings of `check` are
     // tested with that command.
     let of_check = ["external-broken", "fragment-missing"];
+    // Those that need a browser are tested with rendered pages.
+    let of_scripts = ["title-by-script", "canonical-by-script", "noindex-by-script", "links-by-script", "text-by-script"];
     let listed = text(&argiope(folder.path(), &["audit", "--list"]).stdout);
     for id in listed.lines().filter_map(|line| line.split_whitespace().next()) {
         let is_tested = AUDIT_CASES.iter().any(|case| case.id == id) || of_check.contains(&id);
         assert!(is_tested || unjudged.contains(id), "{id} has no page");
     }
-    assert_eq!(unjudged, BTreeSet::new(), "a sitemap, resources and texts were recorded");
+    assert_eq!(unjudged, BTreeSet::from(of_scripts), "a sitemap, resources and texts were recorded");
     let faulty_robots = format!("{root}robots.txt");
     let robots = found["findings"].as_array().expect("findings").iter().find(|finding| finding["id"] == "robots-fault");
     let files: Vec<&str> = robots.expect("found")["pages"]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use argiope_core::crawl::rules::{Config, ProgramSettings, Root, Rules, ScopeKind, Soft404};
+use argiope_core::crawl::rules::{Config, ProgramSettings, RenderMode, Root, Rules, ScopeKind, Soft404};
 use argiope_core::crawl::schedule::keeper::Settled;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::page::reader::DeliveredBodies;
@@ -34,11 +34,17 @@ pub(super) enum FetchGoal {
 
 /// Crawls a site and passes every visit to `handle`.
 pub(super) fn crawl(config: &Config, handle: impl FnMut(&mut Visit) + Send + 'static) -> Result<(), Error> {
-    let program = ProgramSettings { delivered_bodies: DeliveredBodies::Html, ..ProgramSettings::default() };
+    let program = ProgramSettings {
+        delivered_bodies: DeliveredBodies::Html,
+        keep_static_pages: true,
+        ..ProgramSettings::default()
+    };
     let rules = argiope_runtime::rules(config, program)?;
+    // Before anything is created.
+    let fetchers = fetchers(config, &rules)?;
     let Some(path) = &config.out else {
         let frontier = MemoryFrontier::new(rules.fingerprint_key);
-        return run(config, rules, Clock::start(), frontier, OutputTarget::default(), handle);
+        return run(fetchers, rules, Clock::start(), frontier, OutputTarget::default(), handle);
     };
     let mut directory = Directory::open(path, &rules, config)?;
     directory.begin(config.recrawl)?;
@@ -46,7 +52,7 @@ pub(super) fn crawl(config: &Config, handle: impl FnMut(&mut Visit) + Send + 'st
     let clock = Clock::start();
     let first_line = run_lines::first(config, &wall_clock(&clock).text(Time::ZERO));
     let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, None, first_line)?;
-    run(config, rules, clock, frontier, target, handle)
+    run(fetchers, rules, clock, frontier, target, handle)
 }
 
 /// Records the file of the findings as one of this crawl, which `--fresh` removes. Refuses a file that this crawl did not
@@ -91,6 +97,10 @@ pub(super) fn request(
     if external.is_some() {
         config.per_host = Some(1);
     }
+    // Pages of other hosts get one request, and their status needs no scripts.
+    if external.is_some() || goal == FetchGoal::Status {
+        config.render = RenderMode::Never;
+    }
     if config.roots.is_empty() {
         config.roots.push(NO_ROOT.to_owned());
     }
@@ -101,6 +111,7 @@ pub(super) fn request(
     let program = ProgramSettings {
         roots: Some(urls.into_iter().map(|url| Root { candidates: vec![url], requests: Vec::new() }).collect()),
         head_first: goal == FetchGoal::Status,
+        keep_static_pages: true,
         delivered_bodies: match goal {
             FetchGoal::Status => DeliveredBodies::None,
             FetchGoal::Page => DeliveredBodies::Html,
@@ -109,18 +120,24 @@ pub(super) fn request(
     };
     let rules = argiope_runtime::rules(&config, program)?;
     let frontier = MemoryFrontier::new(rules.fingerprint_key);
-    run(&config, rules, Clock::start(), frontier, OutputTarget::default(), handle)
+    let fetchers = fetchers(&config, &rules)?;
+    run(fetchers, rules, Clock::start(), frontier, OutputTarget::default(), handle)
+}
+
+/// The engine, and a browser if pages are rendered.
+fn fetchers(config: &Config, rules: &Rules) -> Result<Fetchers, Error> {
+    Fetchers::engine(config.engine).with_browser(rules).map_err(|why| Error::input(why.to_string()))
 }
 
 fn run<F: Store + Send + 'static>(
-    config: &Config,
+    fetchers: Fetchers,
     rules: Rules,
     clock: Clock,
     frontier: F,
     target: OutputTarget,
     handle: impl FnMut(&mut Visit) + Send + 'static,
 ) -> Result<(), Error> {
-    let (fetchers, rules) = (Fetchers::engine(config.engine), Arc::new(rules));
+    let rules = Arc::new(rules);
     let consumer = VisitHandler(handle);
     KeeperHandle::start(CrawlSetup { frontier, rules, fetchers, clock, consumer, target, accepts_links: false })?
         .join()

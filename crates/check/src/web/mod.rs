@@ -5,6 +5,7 @@
 //! at a time.
 
 mod fetch;
+mod page_source;
 mod results;
 mod spool;
 
@@ -16,7 +17,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use argiope_core::crawl::rules::Config;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::page::examine::BaseUrl;
-use argiope_core::page::reader::decode;
 use argiope_core::{LinkKind, Outcome, Url};
 use argiope_runtime::Error;
 use encoding_rs::Encoding;
@@ -34,6 +34,7 @@ use crate::target::{self, Target};
 use crate::text_fragment;
 pub use fetch::CHECK_FILE;
 use fetch::FetchGoal;
+use page_source::{PageSource, StaticReferences};
 use results::{PageTargets, WebResults};
 use spool::{ReferenceSpool, SpooledReference};
 
@@ -275,10 +276,12 @@ impl WebCheck {
             progress.done.fetch_add(1, Ordering::Relaxed);
             let mut site = site.lock().unwrap_or_else(PoisonError::into_inner);
             let SiteReader { results, hashes, .. } = &mut *site;
-            let text = html_of(visit);
-            let read = text.map(|(text, _)| {
-                document::read(&text, DocumentType::Html, hashes);
-                let page_text = || document::page_text(&text, DocumentType::Html);
+            let read = PageSource::take(visit).map(|source| {
+                for (text, _) in source.documents() {
+                    document::read(text, DocumentType::Html, hashes);
+                }
+                let shown = source.rendered.as_ref().unwrap_or(&source.text);
+                let page_text = || document::page_text(shown, DocumentType::Html);
                 PageTargets { anchors: hashes.take(), text: results.keeps_text_of(&visit.link.url).then(page_text) }
             });
             results.add(visit, read, goal == FetchGoal::Page, advice);
@@ -311,13 +314,14 @@ fn without_www(host: &str) -> &str {
     host.strip_prefix("www.").unwrap_or(host)
 }
 
-/// The decoded body of a visit and its encoding, if the visit succeeded with HTML.
-fn html_of(visit: &mut Visit) -> Option<(String, &'static Encoding)> {
-    let body = visit.body.take().filter(|_| visit.facts.outcome == Outcome::Ok)?;
-    let is_html = matches!(visit.findings.content_type.as_deref(), Some("text/html" | "application/xhtml+xml"));
-    let label = visit.findings.charset;
-    let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(encoding_rs::UTF_8);
-    is_html.then(|| (decode(&body.bytes, label).into_owned(), encoding))
+/// Which document of a page is read.
+enum ReadPass<'a> {
+    /// The response of a page that was not rendered.
+    Only,
+    /// The response of a rendered page.
+    Static(&'a mut StaticReferences),
+    /// The rendered document, whose response has these references.
+    Rendered(&'a StaticReferences),
 }
 
 impl SiteReader {
@@ -343,8 +347,8 @@ impl SiteReader {
     /// Reads a visit of the site's crawl.
     fn take(&mut self, visit: &mut Visit) {
         let mut content = None;
-        if let Some((text, encoding)) = html_of(visit) {
-            let read = self.read_page(&visit.link.url, &text, encoding);
+        if let Some(source) = PageSource::take(visit) {
+            let read = self.read_page(&visit.link.url, &source);
             content = Some(PageTargets { anchors: self.hashes.take(), text: None });
             if let Err(error) = read {
                 self.spool_error.get_or_insert(error);
@@ -363,9 +367,27 @@ impl SiteReader {
     }
 
     /// Adds the references of a page to the spool, and its anchors to `hashes`.
-    fn read_page(&mut self, url: &Url, text: &str, encoding: &'static Encoding) -> io::Result<()> {
+    fn read_page(&mut self, url: &Url, source: &PageSource) -> io::Result<()> {
         let page = self.add_page(url.as_str());
-        self.budget = ReferenceBudget::new(text.len(), &self.options.limits);
+        self.budget = ReferenceBudget::new(source.len(), &self.options.limits);
+        let Some(rendered) = &source.rendered else {
+            return self.read_document(page, url, &source.text, source.encoding, &mut ReadPass::Only);
+        };
+        let mut known = StaticReferences::default();
+        self.read_document(page, url, &source.text, source.encoding, &mut ReadPass::Static(&mut known))?;
+        self.read_document(page, url, rendered, encoding_rs::UTF_8, &mut ReadPass::Rendered(&known))
+    }
+
+    /// Reads one document of a page. The lines of a rendered document are no lines of a file, so a reference that only
+    /// scripts added has none.
+    fn read_document(
+        &mut self,
+        page: u32,
+        url: &Url,
+        text: &str,
+        encoding: &'static Encoding,
+        pass: &mut ReadPass<'_>,
+    ) -> io::Result<()> {
         let document = document::read(text, DocumentType::Html, &mut self.hashes);
         if document.is_cut {
             self.notes.push(format!("{url}: {}", document::CUT));
@@ -375,13 +397,30 @@ impl SiteReader {
         let mut out = String::new();
         let mut lines = LineCounter::new(text);
         for reference in &document.references {
+            match pass {
+                ReadPass::Rendered(known) if known.has_href(reference) => continue,
+                ReadPass::Static(known) => known.add_href(reference),
+                _ => {}
+            }
             self.summary.links += 1;
             if reference.kind == ReferenceKind::Asset && !self.options.assets {
                 self.summary.not_checked += 1;
                 continue;
             }
             let Some(target) = self.target_number(&reference.href, &base, encoding, &mut out) else { continue };
-            let (line, column) = lines.at(reference.offset);
+            let (line, column) = match pass {
+                ReadPass::Rendered(known) if known.has_target(target) => {
+                    // Written in another way in the response.
+                    self.summary.links -= 1;
+                    continue;
+                }
+                ReadPass::Rendered(_) => (0, 0),
+                ReadPass::Static(known) => {
+                    known.add_target(target);
+                    lines.at(reference.offset)
+                }
+                ReadPass::Only => lines.at(reference.offset),
+            };
             let text = lines.link_text(&reference.text);
             self.spool.add(&SpooledReference { page, target, line, column, text })?;
         }

@@ -88,6 +88,9 @@ catalogue! {
     DuplicateBody "duplicate-body" Warning "Pages with the same content" "Search engines pick one and ignore the others." "Redirect to one URL, or name it as canonical.";
     NearDuplicate "near-duplicate" Warning "Pages with nearly the same text" "Search engines may treat them as one." "Merge them, or make each worth its own URL.";
     NeedsScripts "needs-scripts" Warning "Pages that look empty without scripts" "Programs that run no scripts, such as many crawlers and previews, see no text and find no links." "Send the text and the links of the page in its HTML.";
+    TitleByScript "title-by-script" Warning "Titles that scripts change" "Programs that run no scripts show another title, or none." "Send the title of the page in its HTML.";
+    CanonicalByScript "canonical-by-script" Warning "Canonicals that scripts change" "Search engines see two different canonicals, or none where scripts are not run." "Send the canonical in the HTML, and leave it as it is.";
+    NoindexByScript "noindex-by-script" Warning "noindex that scripts add or remove" "Search engines may not run the scripts of a page with noindex, or index the page before they do." "Send the directive in the HTML, or in the header X-Robots-Tag.";
     PageSlow "slow-page" Warning "Slow pages" "Visitors leave before the page is there." "Find out what the server does for so long; cache it.";
     TitleLong "title-long" Notice "Titles longer than 70 characters" "Search results cut them." "Say the important part first, or shorten the title.";
     TitleShort "title-short" Notice "Titles shorter than 10 characters" "They say little in search results." "Say what the page is about.";
@@ -96,6 +99,8 @@ catalogue! {
     HeadingMultiple "h1-multiple" Notice "Pages with several main headings" "The outline of the page is unclear." "Keep one h1 and use h2 for sections.";
     ImageAlt "image-alt" Notice "Pages with images without alt" "Screen readers cannot say what the image shows." "Add an alt text, or an empty one where the image is decoration.";
     DeepPage "deep-page" Notice "Pages far from the root" "Visitors and crawlers need more than five clicks." "Link to the page from higher up.";
+    LinksByScript "links-by-script" Notice "Pages with links that only scripts add" "Programs that run no scripts do not find the linked pages." "Send the links in the HTML, as a elements with href.";
+    TextByScript "text-by-script" Notice "Pages with text that only scripts add" "Programs that run no scripts, such as many crawlers and previews, do not see it." "Send the text in the HTML.";
     SitemapMissing "sitemap-missing" Notice "Pages missing from the sitemap" "Search engines find them later." "Add them to the sitemap.";
 }
 

@@ -83,6 +83,8 @@ pub struct SiteIndex {
     pub insecure: Vec<InsecureEdge>,
     /// Whether any record has descriptions and headings.
     pub has_facts: bool,
+    /// Whether any page was rendered.
+    pub has_rendered: bool,
     /// Whether images, scripts and other files were fetched.
     pub has_assets: bool,
     /// Whether a sitemap was read.
@@ -244,6 +246,7 @@ impl SiteIndex {
             self.html_pages += 1;
             // Records with the number of words also have the other facts.
             self.has_facts |= record.words.is_some();
+            self.has_rendered |= record.render.as_ref().is_some_and(|facts| facts.without_scripts.is_some());
             let count = |counts: &mut HashMap<u64, u32>, text: Option<&Cow<'_, str>>| {
                 if let Some(text) = text.filter(|text| !text.is_empty()) {
                     *counts.entry(text_hash(text)).or_default() += 1;

@@ -7,6 +7,7 @@ pub mod catalogue;
 mod index;
 mod languages;
 mod near_duplicates;
+mod rendering;
 mod robots_lint;
 
 use std::collections::HashMap;
@@ -151,6 +152,7 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
     );
     let reason = "no record has a fingerprint of its text: the pages are short";
     add(index.has_sketches, &[F::NearDuplicate], reason);
+    add(index.has_rendered, &rendering::FINDINGS, "no page was rendered: the crawl did not use --render");
     unjudged
 }
 
@@ -350,6 +352,9 @@ impl Judge<'_> {
         }
         if record.needs_scripts && is_whole {
             self.add_finding(FindingId::NeedsScripts, url, "");
+        }
+        if is_whole {
+            self.judge_rendering(record);
         }
         if record.depth() > DEEP_PAGE {
             self.add_finding(FindingId::DeepPage, url, format!("{} clicks", record.depth()));

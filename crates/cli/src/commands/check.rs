@@ -53,6 +53,7 @@ const ERASE_LINE: &str = "\r\x1b[K";
     after_help = "Examples:\n  argiope check https://example.com/\n  argiope check ./public\n  \
                   argiope check README.md docs/ --external no\n  \
                   argiope check ./public --base-url https://example.com/ --format github\n  \
+                  argiope check https://app.example/ --render auto\n  \
                   argiope check - < urls.txt\n\n\
                   Findings are grouped by target, with three places of each; --all and --format json have every place.\n\
                   All flags: argiope check --help\n\
@@ -116,6 +117,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
         Err(error) => {
             if let Some(error) = error.as_config() {
                 return Err(error.clone().into());
+            }
+            // Such as a browser that is not there.
+            if error.is_input() {
+                return Err(UsageError(error.to_string()));
             }
             print_error(&visible(&wording::error(&error).to_string()));
             return Ok(ExitCode::from(FAILED));

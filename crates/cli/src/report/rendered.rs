@@ -130,6 +130,7 @@ mod tests {
                 words: 0,
                 links,
                 errors: Vec::new(),
+                without_scripts: None,
             };
             let url = Url::parse(&format!("http://h.example/{path}")).expect("a URL");
             rendered.add(url.as_ref(), &facts);

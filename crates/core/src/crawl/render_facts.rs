@@ -28,4 +28,25 @@ pub struct RenderFacts {
     /// Errors of scripts: the first ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
+    /// What the page has without its scripts; `None` if there is no rendered document.
+    #[serde(default, rename = "static", skip_serializing_if = "Option::is_none")]
+    pub without_scripts: Option<StaticFacts>,
+}
+
+/// What a rendered page has without its scripts: the findings of its response.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaticFacts {
+    /// The title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Box<str>>,
+    /// The canonical address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canonical: Option<Box<str>>,
+    /// Whether search engines are asked not to index it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub noindex: bool,
+    /// Words of its text.
+    pub words: u64,
+    /// Links to follow.
+    pub links: u32,
 }

@@ -1,4 +1,4 @@
-//! What rendering a page adds to its visit: [`Visit::add_rendered`].
+//! What rendering a page adds to its visit, and what it replaces: [`Visit::add_rendered`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use hashbrown::HashSet;
 use crate::base::link::LinkKind;
 use crate::base::link_list::LinkList;
 use crate::base::url::Url;
-use crate::crawl::render_facts::RenderFacts;
+use crate::crawl::render_facts::{RenderFacts, StaticFacts};
 use crate::crawl::response::WholeResponse;
 use crate::crawl::rules::Rules;
-use crate::crawl::visit::Visit;
+use crate::crawl::visit::{StaticPage, Visit};
 use crate::http::conn::Headers;
 use crate::render::{RenderReason, RenderedPage};
 
@@ -26,13 +26,15 @@ impl Visit {
     /// stay. The facts about the response stay in any case, and whether the page looks empty without scripts.
     pub fn add_rendered(&mut self, rendered: RenderedPage, reason: RenderReason, cached: u32, rules: &Arc<Rules>) {
         let words = |visit: &Self| visit.findings.facts.as_ref().map_or(0, |facts| facts.words);
-        let (static_words, static_links) = (words(self), self.findings.links);
+        let before = self.static_facts();
         let mut has_document = false;
         let RenderedPage { end, document, busy, virtual_time, requests, refused, errors, links } = rendered;
         if let Some(document) = document {
             let (digest, looks_empty) = (self.findings.digest, self.looks_empty());
             let of_static_page = self.for_keeper.edges.take();
             let headers = self.body.as_mut().map(|body| std::mem::take(&mut body.headers)).unwrap_or_default();
+            let charset = self.findings.charset;
+            let of_response = self.body.take();
             let response = WholeResponse {
                 head: head(&headers),
                 body: document.into_bytes(),
@@ -42,6 +44,13 @@ impl Visit {
                 ..WholeResponse::default()
             };
             has_document = response.replace_page_of(self, rules);
+            if has_document {
+                self.static_page = of_response
+                    .filter(|_| rules.keep_static_pages)
+                    .map(|body| Box::new(StaticPage { body, charset }));
+            } else {
+                self.body = of_response;
+            }
             if let Some(body) = &mut self.body {
                 body.headers = headers;
             }
@@ -64,10 +73,23 @@ impl Visit {
             requests,
             cached,
             refused,
-            words: gained(words(self), static_words),
-            links: self.findings.links.saturating_sub(static_links),
+            words: gained(words(self), before.words),
+            links: self.findings.links.saturating_sub(before.links),
             errors,
+            without_scripts: has_document.then_some(before),
         }));
+    }
+
+    /// The findings that are compared with those of the rendered document.
+    fn static_facts(&self) -> StaticFacts {
+        let findings = &self.findings;
+        StaticFacts {
+            title: findings.title.clone(),
+            canonical: findings.canonical.as_ref().map(|url| url.as_str().into()),
+            noindex: findings.noindex,
+            words: findings.facts.as_ref().map_or(0, |facts| facts.words),
+            links: findings.links,
+        }
     }
 
     /// Adds the links that only the static page has, and those that scripts opened, to the links of the document.

@@ -38,7 +38,17 @@ pub struct Visit {
     pub wire: Option<Box<Wire>>,
     /// The decoded body, if the rules deliver it.
     pub body: Option<Box<HeldBody>>,
+    /// The page without its scripts, if `body` is the rendered document and the rules keep both.
+    pub static_page: Option<Box<StaticPage>>,
     pub for_keeper: KeeperPart,
+}
+
+/// The page that a server sent, where the body of the visit is the rendered document.
+#[derive(Debug)]
+pub struct StaticPage {
+    pub body: Box<HeldBody>,
+    /// The WHATWG name of the charset in lower case.
+    pub charset: Option<&'static str>,
 }
 
 /// What is known about the HTTP exchange: outcome, status, times, sizes and headers.
@@ -339,7 +349,7 @@ impl Visit {
     pub fn with_outcome(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
         let for_keeper = KeeperPart { was_contacted_before: link.tries > 0, ..KeeperPart::default() };
         let (facts, findings) = (Facts::with_outcome(outcome, now), PageFindings::default());
-        Self { link, purpose, facts, findings, wire: None, body: None, for_keeper }
+        Self { link, purpose, facts, findings, wire: None, body: None, static_page: None, for_keeper }
     }
 
     /// A link that is not fetched: refused, forbidden, or of a host that cannot be reached.

@@ -195,6 +195,14 @@ const RENDER: FieldKind = FieldKind::Object(&[
     ("words", FieldKind::Integer),
     ("links", FieldKind::Integer),
     ("errors", FieldKind::List(&FieldKind::Text)),
+    ("static", STATIC),
+]);
+const STATIC: FieldKind = FieldKind::Object(&[
+    ("title", FieldKind::Text),
+    ("canonical", FieldKind::Text),
+    ("noindex", FieldKind::Flag),
+    ("words", FieldKind::Integer),
+    ("links", FieldKind::Integer),
 ]);
 pub(super) const MILLIS: FieldKind = FieldKind::Object(&[
     ("dns", FieldKind::Integer),

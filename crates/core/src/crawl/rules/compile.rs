@@ -145,6 +145,7 @@ impl Config {
             render: self.compile_render(&budget),
             head_first: program.head_first,
             keep_wire: program.keep_wire,
+            keep_static_pages: program.keep_static_pages,
             link_filter: preferring(&self.prefer, program.link_filter)?,
             request_hook: program.request_hook,
             response_hook: program.response_hook,

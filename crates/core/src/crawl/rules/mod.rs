@@ -154,6 +154,8 @@ pub struct RuleValues {
     pub head_first: bool,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
+    /// Whether visits of rendered pages also contain the page without its scripts.
+    pub keep_static_pages: bool,
     /// Which bodies are held, and which reader they are passed to.
     pub bodies: BodyRules,
     /// How bodies are digested. A crawl with a directory uses the algorithm of the directory.
@@ -247,6 +249,8 @@ pub struct ProgramSettings {
     pub head_first: bool,
     /// See [`RuleValues::keep_wire`].
     pub keep_wire: bool,
+    /// See [`RuleValues::keep_static_pages`].
+    pub keep_static_pages: bool,
     /// See [`RuleValues::report_skips`].
     pub report_skips: bool,
     /// See [`RuleValues::archive_segments`].

@@ -300,7 +300,7 @@ crate::settings! {
             /// `:is(main)`.
             content: String = "main".to_owned() => shared("PART").common(FETCH);
         }
-        "Rendering" in CRAWL | FETCH => {
+        "Rendering" in CRAWL | FETCH | CHECK => {
             /// Run the scripts of pages in a headless browser
             ///
             /// auto renders samples of each kind of page, and the others where the samples gained links or text. The

@@ -1,6 +1,8 @@
 //! `crawl --render`: the practice application and pages with hostile scripts, in a real browser.
 
+#[path = "../readers/mod.rs"]
 mod readers;
+mod without_scripts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
