@@ -68,7 +68,8 @@ fn every_problem_is_found_and_clean_pages_have_no_findings() {
     // tested with that command.
     let of_check = ["external-broken", "fragment-missing"];
     // Those that need a browser are tested with rendered pages.
-    let of_scripts = ["title-by-script", "canonical-by-script", "noindex-by-script", "links-by-script", "text-by-script"];
+    let of_scripts =
+        ["title-by-script", "canonical-by-script", "noindex-by-script", "links-by-script", "text-by-script"];
     let listed = text(&argiope(folder.path(), &["audit", "--list"]).stdout);
     for id in listed.lines().filter_map(|line| line.split_whitespace().next()) {
         let is_tested = AUDIT_CASES.iter().any(|case| case.id == id) || of_check.contains(&id);

@@ -50,7 +50,8 @@ impl Judge<'_> {
 /// How the rendered page differs from the response; `None` if it does not.
 fn difference(before: Option<&str>, after: Option<&str>) -> Option<String> {
     let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map_or_else(|| "none".into(), quoted);
-    (before.unwrap_or_default() != after.unwrap_or_default()).then(|| format!("{}, in the HTML {}", text(after), text(before)))
+    (before.unwrap_or_default() != after.unwrap_or_default())
+        .then(|| format!("{}, in the HTML {}", text(after), text(before)))
 }
 
 fn quoted(text: &str) -> String {

@@ -15,6 +15,7 @@ use super::exhibition::ExhibitionArgs;
 use super::explain::ExplainArgs;
 use super::export::ExportArgs;
 use super::fleet::{FleetArgs, MergeArgs};
+use super::render::RenderArgs;
 use super::report::ReportArgs;
 use super::robots::RobotsArgs;
 use super::serve::ServeArgs;
@@ -63,6 +64,8 @@ pub enum Command {
     Check(Box<CheckArgs>),
     /// List problems of a crawled site: broken links, redirects, titles, orphan pages and more
     Audit(AuditArgs),
+    /// Run the scripts of an archived crawl in a browser, without a network
+    Render(Box<RenderArgs>),
     /// Show a crawl directory in a browser: live view and report
     Serve(ServeArgs),
     /// Control a running crawl: pause, resume, stop, status, pace, rate, exclude

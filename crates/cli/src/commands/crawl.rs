@@ -105,7 +105,11 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
 }
 
 /// Opens the crawl directory and crawls in it, or reports that the crawl is finished.
-fn crawl_in_directory(settings: &CommandSettings, rules: Rules, fetchers: Fetchers) -> Result<ExitCode, Error> {
+pub(super) fn crawl_in_directory(
+    settings: &CommandSettings,
+    rules: Rules,
+    fetchers: Fetchers,
+) -> Result<ExitCode, Error> {
     let CommandSettings { crawl: config, messages, .. } = settings;
     let messages = *messages;
     let path = directory::directory_path(config, &rules);

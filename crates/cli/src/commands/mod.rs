@@ -32,6 +32,7 @@ mod output;
 mod record_stream;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
 mod reference_tests;
+mod render;
 pub mod report;
 pub mod robots;
 pub mod serve;
@@ -95,6 +96,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Export(args) => export::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Check(args) => check::run(args),
+        Command::Render(args) => render::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Ctl(args) => ctl::run(args),
         Command::Fleet(args) => fleet::run(args),

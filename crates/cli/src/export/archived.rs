@@ -29,6 +29,8 @@ pub struct ArchivedPage {
     pub body: Vec<u8>,
     pub content_type: Option<Box<str>>,
     pub charset: Option<&'static str>,
+    /// Whether this is the document that scripts made, and not the response.
+    pub is_rendered: bool,
 }
 
 impl ArchivedPage {
@@ -83,6 +85,16 @@ impl ArchivedPages {
         Ok(self.decode_response(&url, &block.response))
     }
 
+    /// The page of a record as its scripts made it, if it was rendered; otherwise the response. `None` if the archive
+    /// contains neither.
+    pub fn shown_page(&mut self, record: &StoredRecord) -> Result<Option<ArchivedPage>, ReadError> {
+        let document = record.warc.as_ref().and_then(|location| location.rendered_document());
+        let (Some(location), Ok(url)) = (document, Url::parse(&record.url)) else { return self.page(record) };
+        let body = self.block(&location)?.response;
+        let (content_type, charset) = (Some("text/html".into()), Some("utf-8"));
+        Ok(Some(ArchivedPage { url, body, content_type, charset, is_rendered: true }))
+    }
+
     /// The location of the first WARC record with the same body as this record.
     fn original(&mut self, record: &StoredRecord) -> Result<Option<WarcLocation>, ReadError> {
         if self.originals.is_none() {
@@ -125,19 +137,24 @@ impl ArchivedPages {
         let visit = WholeResponse { head, body, ..WholeResponse::default() }.into_visit(job, &self.rules);
         let body = visit.body?;
         let content_type = visit.findings.content_type;
-        Some(ArchivedPage { url: url.clone(), body: body.bytes, content_type, charset: visit.findings.charset })
+        let charset = visit.findings.charset;
+        Some(ArchivedPage { url: url.clone(), body: body.bytes, content_type, charset, is_rendered: false })
     }
 }
 
 /// The WARC records that a page record refers to: its own, then the one with the body if that is another.
 pub(super) fn own_and_body_locations(location: &WarcLocation) -> impl DoubleEndedIterator<Item = WarcLocation> {
-    let body = location.payload.as_deref().map(|WarcPayload { file, offset, length, .. }| WarcLocation {
-        file: file.clone(),
-        offset: *offset,
-        length: *length,
-        payload: None,
-    });
-    [Some(WarcLocation { payload: None, ..location.clone() }), body].into_iter().flatten()
+    let WarcLocation { file, offset, length, payload, .. } = location;
+    let own = WarcLocation::of_record(file.clone(), *offset, *length);
+    let body = payload
+        .as_deref()
+        .map(|WarcPayload { file, offset, length, .. }| WarcLocation::of_record(file.clone(), *offset, *length));
+    [Some(own), body].into_iter().flatten()
+}
+
+/// As [`own_and_body_locations`], then the rendered document if there is one.
+pub(super) fn all_locations(location: &WarcLocation) -> impl Iterator<Item = WarcLocation> {
+    own_and_body_locations(location).chain(location.rendered_document())
 }
 
 /// A reader of the decompressed record. `member` is the compressed record: a gzip member or a zstd frame, which differ in

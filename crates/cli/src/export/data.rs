@@ -187,7 +187,7 @@ fn extract(
     if !rules.applies_to(&record.url) || !record.is_success() {
         return Ok(None);
     }
-    let Some(page) = archive.page(record)?.filter(|page| page.is_html()) else { return Ok(None) };
+    let Some(page) = archive.shown_page(record)?.filter(|page| page.is_html()) else { return Ok(None) };
     // How often each field matched is not needed here.
     let mut tally = rules.tally();
     let html = page.text();

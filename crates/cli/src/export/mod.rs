@@ -6,6 +6,7 @@
 //! An export takes no lock. If the crawl is running, the export contains the records that are committed when it reads them.
 
 mod archive_files;
+mod archive_scan;
 mod archived;
 #[cfg(feature = "arrow")]
 pub mod arrow;
@@ -189,7 +190,7 @@ pub fn pages_csv(results: &Results, formulas: csv::Formulas, out: &mut dyn Write
 pub struct ArchiveGaps {
     /// Number of pages that are not in the archive.
     pub missing: u64,
-    /// Number of pages that were rendered. The archive has them without what their scripts made.
+    /// Number of pages that were rendered, and that the archive has without what their scripts made.
     pub rendered: u64,
 }
 
@@ -199,7 +200,9 @@ impl ArchiveGaps {
         results.latest_pages(|record| {
             let (is_success, is_archived) = (record.is_success(), record.warc.is_some());
             gaps.missing += u64::from(is_success && !is_archived);
-            gaps.rendered += u64::from(is_success && is_archived && record.render.is_some());
+            let has_document = record.render.as_ref().is_some_and(|facts| facts.without_scripts.is_some());
+            let is_document_archived = record.warc.as_ref().is_some_and(|warc| warc.rendered_document().is_some());
+            gaps.rendered += u64::from(is_success && is_archived && has_document && !is_document_archived);
             Ok(())
         })?;
         Ok(gaps)

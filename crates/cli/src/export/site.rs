@@ -86,8 +86,10 @@ pub fn site(results: &Results, folder: &Path) -> Result<String, ReadError> {
     results.latest_pages(|record| {
         let file = map.files.get(&*record.url).filter(|_| record.is_plain_get());
         let Some(file) = file else { return Ok(()) };
-        let Some(page) = archive.page(record)? else { return Ok(()) };
-        let file_type = FileType::of(record.content_type.as_deref(), &page.url);
+        let Some(page) = archive.shown_page(record)? else { return Ok(()) };
+        let sent = record.content_type.as_deref();
+        let content_type = if page.is_rendered { page.content_type.as_deref() } else { sent };
+        let file_type = FileType::of(content_type, &page.url);
         let body = rewrite(&page, file_type.form, &map, file, &mut missing);
         let path = folder.join(file.as_ref());
         create_folders(folder, file)?;

@@ -191,7 +191,7 @@ fn text_pages(
         if !has_text(record) || !is_among(record.change, changes) {
             return Ok(());
         }
-        match archive.page(record)? {
+        match archive.shown_page(record)? {
             Some(page) => each(record, &page),
             None => Ok(()),
         }

@@ -1,26 +1,23 @@
 //! A crawl as WACZ 1.1.1: archives, index and list of pages in one ZIP file, for replay in a browser.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
-use std::path::{Component, Path};
+use std::io::{self, BufWriter, Read, Seek, Write};
 
 use argiope_core::base::escape::write_json;
-use argiope_core::crawl::warc::WarcLocation;
+use argiope_core::crawl::warc::{RENDERED_SCHEME, WarcLocation};
 use flate2::Compression;
-use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
 use super::archive_files::ArchiveFiles;
-use super::archived::{self, ArchivedPages};
+use super::archive_scan::{ArchiveScan, MemberPlace, archives};
+use super::archived::ArchivedPages;
 use super::zip::{EntryDigest, ZipWriter};
-use crate::records::{self, ReadError};
+use crate::records::ReadError;
 use crate::results::Results;
 use crate::temporary::TemporaryFile;
 
-/// The first byte of a zstd frame. A gzip member begins with another byte.
-const ZSTD_FIRST_BYTE: u8 = 0x28;
 /// Stands for a time that is not known.
 const UNKNOWN_TIME: &str = "1970-01-01T00:00:00Z";
 
@@ -86,75 +83,19 @@ pub fn wacz(results: &Results, out: &mut dyn Write) -> Result<(), ReadError> {
 /// Copies an archive to a temporary file in which every record is a gzip member. Returns the file and the new
 /// location of each record, by its offset in the original. `name` is the name of the file in these locations.
 fn recompressed(archive: impl Read, name: &str) -> io::Result<(File, HashMap<u64, WarcLocation>)> {
-    let mut archive = CountingReader { inner: BufReader::new(archive), count: 0 };
+    let mut records = ArchiveScan::new(archive);
     let mut out = BufWriter::new(TemporaryFile::create()?);
     let (mut locations, mut end) = (HashMap::new(), 0);
     loop {
-        let start = archive.count;
-        let is_zstd = match archive.fill_buf()? {
-            [] => break,
-            [first, ..] => *first == ZSTD_FIRST_BYTE,
-        };
         let mut member = GzEncoder::new(Vec::new(), Compression::default());
-        if is_zstd {
-            io::copy(&mut zstd::stream::read::Decoder::with_buffer(&mut archive)?.single_frame(), &mut member)?;
-        } else {
-            io::copy(&mut GzDecoder::new(&mut archive), &mut member)?;
-        }
+        let Some(MemberPlace { offset, .. }) = records.next_record(&mut member)? else { break };
         let member = member.finish()?;
-        // The decoder consumed nothing.
-        if archive.count == start {
-            return Err(io::Error::other(format!("no record at byte {start}")));
-        }
         let length = member.len() as u64;
-        locations.insert(start, WarcLocation { file: name.to_owned(), offset: end, length, payload: None });
+        locations.insert(offset, WarcLocation::of_record(name.to_owned(), end, length));
         end += length;
         out.write_all(&member)?;
     }
     Ok((out.into_inner().map_err(io::IntoInnerError::into_error)?.0, locations))
-}
-
-/// Counts the bytes that are consumed from a reader.
-struct CountingReader<R> {
-    inner: R,
-    count: u64,
-}
-
-impl<R: BufRead> Read for CountingReader<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.count += count as u64;
-        Ok(count)
-    }
-}
-
-impl<R: BufRead> BufRead for CountingReader<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.count += amount as u64;
-        self.inner.consume(amount);
-    }
-}
-
-/// The archive files, and how many bytes of each are exported: up to the end of the last record that is committed. A running
-/// crawl may already have written more.
-fn archives(results: &Results) -> Result<BTreeMap<String, u64>, ReadError> {
-    let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
-    results.lines(|line| {
-        let record = records::read(line)?;
-        for location in record.warc.iter().flat_map(|location| archived::own_and_body_locations(location)) {
-            // Names come from the log. Skip those that lead out of the directory.
-            if Path::new(&location.file).components().all(|part| matches!(part, Component::Normal(_))) {
-                let length = lengths.entry(location.file).or_default();
-                *length = (*length).max(location.offset.saturating_add(location.length));
-            }
-        }
-        Ok(())
-    })?;
-    Ok(lengths)
 }
 
 /// The list of pages as JSON Lines, and the time of the earliest request.
@@ -179,6 +120,9 @@ fn pages(results: &Results) -> Result<(File, String), ReadError> {
         }
         if record.depth() == 0 {
             entry["seed"] = true.into();
+        }
+        if record.warc.as_ref().is_some_and(|location| location.rendered_document().is_some()) {
+            entry["rendered"] = format!("{RENDERED_SCHEME}{}", record.url).into();
         }
         write_json(&mut line, &entry).map_err(io::Error::other)?;
         line.push(b'\n');

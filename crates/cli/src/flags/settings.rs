@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, Rules};
-use argiope_core::crawl::settings::{CHECK, CRAWL, DEMO, SettingForm, Settings, local, parse_text, secret};
+use argiope_core::crawl::settings::{CHECK, CRAWL, DEMO, RENDER, SettingForm, Settings, local, parse_text, secret};
 use serde::Serialize;
 
 /// All settings of `argiope crawl`, as the flags and the configuration file give them.
@@ -53,7 +53,7 @@ argiope_core::settings! {
     /// What the command prints on standard error, and when it exits with code 3.
     #[derive(Copy, Eq)]
     pub struct MessageSettings {
-        "Messages" in CRAWL | DEMO => {
+        "Messages" in CRAWL | DEMO | RENDER => {
             /// Print only errors
             quiet: bool = false => local("").short('q').contradicts("verbose").common(CRAWL | DEMO | CHECK).also(CHECK)
                 .texts(&[(CHECK, "No progress and no summary on standard error")]);

@@ -18,7 +18,8 @@ document.querySelector('h1').remove();
 document.body.insertAdjacentHTML('beforeend', '<p>' + 'word '.repeat(30) + '</p><a href="/good">here</a>'
   + '<a href="/gone-by-script">later</a> <a href="./gone">again</a> <a href="/#old">up</a>');
 </script>"#;
-const GOOD: &str = "<title>Good</title><body><script>document.body.innerHTML = '<p id=added>x</p><a href=/>home</a>'</script>";
+const GOOD: &str =
+    "<title>Good</title><body><script>document.body.innerHTML = '<p id=added>x</p><a href=/>home</a>'</script>";
 
 fn start() -> (RunningWeb, String) {
     let site = Site::http("127.0.0.1:0").expect("a socket").robots("User-agent: *\nDisallow:\n");
@@ -75,14 +76,16 @@ fn check_without_a_browser_is_an_error_of_usage_and_creates_nothing() {
 fn audit_compares_rendered_pages_with_their_responses() {
     let folder = tempfile::tempdir().expect("a folder");
     let (_web, root) = start();
-    let by_script = ["title-by-script", "canonical-by-script", "noindex-by-script", "links-by-script", "text-by-script"];
+    let by_script =
+        ["title-by-script", "canonical-by-script", "noindex-by-script", "links-by-script", "text-by-script"];
     let audit = |directory: &str| {
         let output = argiope(folder.path(), &["audit", directory, "--format", "json"]);
         serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
     };
     crawl(folder.path(), &[&root, "-d", "plain.crawl"]);
     let unjudged = audit("plain.crawl")["not_judged"].clone();
-    let of_scripts = |entry: &&Value| entry["ids"].as_array().is_some_and(|ids| ids.contains(&"links-by-script".into()));
+    let of_scripts =
+        |entry: &&Value| entry["ids"].as_array().is_some_and(|ids| ids.contains(&"links-by-script".into()));
     let entry = unjudged.as_array().expect("a list").iter().find(of_scripts).expect("not judged without a browser");
     assert_eq!(entry["ids"].as_array().map(Vec::len), Some(by_script.len()));
     crawl(folder.path(), &[&root, "-d", "a.crawl", "--render", "always"]);

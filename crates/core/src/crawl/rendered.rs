@@ -35,6 +35,7 @@ impl Visit {
             let headers = self.body.as_mut().map(|body| std::mem::take(&mut body.headers)).unwrap_or_default();
             let charset = self.findings.charset;
             let of_response = self.body.take();
+            let archived = self.for_keeper.archive.is_some().then(|| document.clone().into_bytes());
             let response = WholeResponse {
                 head: head(&headers),
                 body: document.into_bytes(),
@@ -45,9 +46,8 @@ impl Visit {
             };
             has_document = response.replace_page_of(self, rules);
             if has_document {
-                self.static_page = of_response
-                    .filter(|_| rules.keep_static_pages)
-                    .map(|body| Box::new(StaticPage { body, charset }));
+                self.static_page =
+                    of_response.filter(|_| rules.keep_static_pages).map(|body| Box::new(StaticPage { body, charset }));
             } else {
                 self.body = of_response;
             }
@@ -56,6 +56,9 @@ impl Visit {
             }
             if has_document {
                 self.findings.digest = digest;
+                if let Some((exchange, document)) = self.for_keeper.archive.as_mut().zip(archived) {
+                    exchange.add_rendered(&document);
+                }
                 if let Some(facts) = &mut self.findings.facts {
                     facts.needs_scripts = looks_empty;
                 }

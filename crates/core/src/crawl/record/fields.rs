@@ -216,6 +216,7 @@ pub(super) const WARC: FieldKind = FieldKind::Object(&[
     ("offset", FieldKind::Integer),
     ("length", FieldKind::Integer),
     ("payload", PAYLOAD),
+    ("rendered", FieldKind::Integer),
 ]);
 const PAYLOAD: FieldKind = FieldKind::Object(&[
     ("url", FieldKind::Text),
@@ -223,6 +224,7 @@ const PAYLOAD: FieldKind = FieldKind::Object(&[
     ("file", FieldKind::Text),
     ("offset", FieldKind::Integer),
     ("length", FieldKind::Integer),
+    ("rendered", FieldKind::Integer),
 ]);
 const LINK: FieldKind = FieldKind::Object(&[
     ("url", FieldKind::Text),
@@ -403,7 +405,7 @@ impl CrawlRecord<'_> {
 
     /// Where the archive has the body that the record describes; `None` if the record does not say it.
     pub fn archived_body(&self) -> Option<WarcPayload> {
-        let WarcLocation { file, offset, length, payload } = self.warc.as_deref()?;
+        let WarcLocation { file, offset, length, payload, rendered } = self.warc.as_deref()?;
         match payload {
             Some(payload) => Some((**payload).clone()),
             // The crawl that fetched the body had no archive.
@@ -414,6 +416,7 @@ impl CrawlRecord<'_> {
                 file: file.clone(),
                 offset: *offset,
                 length: *length,
+                rendered: *rendered,
             }),
         }
     }

@@ -212,7 +212,7 @@ mod tests {
             minhash: Some(MinHash(0xAB)),
         }));
         visit.facts.started = Time::from_micros(1_000_000);
-        let place = WarcLocation { file: "a.warc.gz".into(), offset: 123, length: 456, payload: None };
+        let place = WarcLocation::of_record("a.warc.gz".into(), 123, 456);
         let expected = serde_json::json!({
             "v": 1, "type": "page", "url": "https://h.example/p", "status": 200, "outcome": "ok",
             "via": "https://h.example/", "depth": 2, "tries": 1, "content_type": "text/html", "charset": "utf-8",

@@ -30,6 +30,8 @@ pub const ROBOTS: Commands = 4;
 pub const DEMO: Commands = 8;
 /// `argiope check`.
 pub const CHECK: Commands = 16;
+/// `argiope render`.
+pub const RENDER: Commands = 32;
 
 /// Who chooses a setting in a fleet, and whether it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

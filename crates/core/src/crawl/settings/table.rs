@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{CHECK, CRAWL, DEMO, FETCH, ROBOTS, agreed, local, secret, shared};
+use super::{CHECK, CRAWL, DEMO, FETCH, RENDER, ROBOTS, agreed, local, secret, shared};
 use crate::base::value::{
     AssetsScope, Credentials, DigestAlgorithm, EngineName, Follow, HeaderLine, HttpVersion, Interact, Login, Only,
     Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, SinceDate, Size, Soft404, Span, TrapPolicy,
@@ -34,11 +34,13 @@ crate::settings! {
             ///
             /// If the first root names a port, the default is ./HOST-PORT.crawl. If the directory exists, the crawl
             /// resumes.
-            out: Option<PathBuf> = None => local("DIR").also(CRAWL | CHECK).short('d').common(CRAWL | CHECK)
-                .default_is("./HOST.crawl")
-                .texts(&[(CHECK, "For sites: keep the crawl in this directory, for audit, report and export")]);
+            out: Option<PathBuf> = None => local("DIR").also(CRAWL | CHECK | RENDER).short('d')
+                .common(CRAWL | CHECK | RENDER).default_is("./HOST.crawl").texts(&[
+                    (CHECK, "For sites: keep the crawl in this directory, for audit, report and export"),
+                    (RENDER, "The new crawl directory [default: DIR with .rendered in its name]"),
+                ]);
             /// Start over: remove the results of the earlier crawl in the directory
-            fresh: bool = false => local("").also(CRAWL | CHECK).common(CRAWL).needs("out")
+            fresh: bool = false => local("").also(CRAWL | CHECK | RENDER).common(CRAWL).needs("out")
                 .texts(&[(CHECK, "For sites: start over if the directory has an earlier crawl")]);
             /// Request the pages of a finished crawl again and report what changed
             recrawl: bool = false => local("").also(CRAWL).common(CRAWL).needs("out").contradicts("fresh");
@@ -300,12 +302,12 @@ crate::settings! {
             /// `:is(main)`.
             content: String = "main".to_owned() => shared("PART").common(FETCH);
         }
-        "Rendering" in CRAWL | FETCH | CHECK => {
+        "Rendering" in CRAWL | FETCH | CHECK | RENDER => {
             /// Run the scripts of pages in a headless browser
             ///
             /// auto renders samples of each kind of page, and the others where the samples gained links or text. The
             /// browser has no network: all its requests are requests of the crawl, with the same rules.
-            render: RenderMode = RenderMode::Never => agreed("WHEN").page("howto/rendering.md");
+            render: RenderMode = RenderMode::Never => agreed("WHEN").unused(RENDER).page("howto/rendering.md");
             /// The browser to use
             ///
             /// If none of the default ones is on the path, the variable ARGIOPE_BROWSER names it.

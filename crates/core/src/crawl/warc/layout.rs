@@ -100,8 +100,10 @@ impl ArchiveLayout {
             offset: self.offset + bytes.len() as u64,
             length: response.len() as u64,
             payload: known.map(Box::new),
+            rendered: (!exchange.rendered.is_empty()).then_some(exchange.rendered.len() as u64),
         };
         bytes.extend_from_slice(&response);
+        bytes.extend_from_slice(&exchange.rendered);
         // A segment may still be discarded, so no other record may refer to it.
         if location.payload.is_none() && exchange.payload.is_referable && !self.is_segmented {
             let Self { number, compression, .. } = *self;
@@ -198,7 +200,14 @@ struct Original {
 impl Original {
     fn payload(&self) -> WarcPayload {
         let file = file_name(self.number, self.compression);
-        WarcPayload { url: self.url.clone(), date: self.date.clone(), file, offset: self.offset, length: self.length }
+        WarcPayload {
+            url: self.url.clone(),
+            date: self.date.clone(),
+            file,
+            offset: self.offset,
+            length: self.length,
+            rendered: None,
+        }
     }
 }
 

@@ -14,6 +14,27 @@ pub struct WarcLocation {
     /// before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<WarcPayload>>,
+    /// The compressed length of the WARC record with the rendered document, which follows that of the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<u64>,
+}
+
+impl WarcLocation {
+    /// The place of a WARC record alone.
+    pub fn of_record(file: String, offset: u64, length: u64) -> Self {
+        Self { file, offset, length, payload: None, rendered: None }
+    }
+
+    /// Where the rendered document of the page is; `None` if there is none. If the response was a 304, it is that of the
+    /// response with the body.
+    pub fn rendered_document(&self) -> Option<Self> {
+        let after = |file: &String, offset: u64, length: u64, rendered: Option<u64>| {
+            Some(Self::of_record(file.clone(), offset.checked_add(length)?, rendered?))
+        };
+        after(&self.file, self.offset, self.length, self.rendered).or_else(|| {
+            self.payload.as_ref().and_then(|body| after(&body.file, body.offset, body.length, body.rendered))
+        })
+    }
 }
 
 /// The archived response that holds the body of a page.
@@ -26,4 +47,7 @@ pub struct WarcPayload {
     pub file: String,
     pub offset: u64,
     pub length: u64,
+    /// As in [`WarcLocation`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<u64>,
 }

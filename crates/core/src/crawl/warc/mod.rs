@@ -36,6 +36,11 @@ pub use layout::{ArchiveChunk, ArchiveLayout, segment_start};
 pub use location::{WarcLocation, WarcPayload};
 pub use read::{WarcHeader, WarcTimes};
 
+/// What begins the URI of a rendered document. The URL of the page follows.
+pub const RENDERED_SCHEME: &str = "urn:dom:";
+/// The media type of a rendered document.
+const RENDERED_TYPE: &str = "text/html; charset=utf-8";
+
 /// The input of a WARC exchange.
 pub struct WarcSource<'a> {
     pub url: UrlRef<'a>,
@@ -72,6 +77,8 @@ pub struct WarcExchange {
     request: Vec<u8>,
     /// The `response` record, compressed.
     response: Vec<u8>,
+    /// The `resource` record with the rendered document, compressed; empty if there is none.
+    rendered: Vec<u8>,
     /// The head of the response, for a `revisit` record.
     head: Box<[u8]>,
     payload: Payload,
@@ -104,9 +111,24 @@ struct Payload {
 }
 
 impl WarcExchange {
-    /// Compressed length of its two records.
+    /// Compressed length of its records.
     pub fn bytes(&self) -> usize {
-        self.request.len() + self.response.len()
+        self.request.len() + self.response.len() + self.rendered.len()
+    }
+
+    /// Adds the document that the scripts of the page made, as UTF-8.
+    ///
+    /// It is a `resource`, because it never was a response. Its URI is `urn:dom:` and the URL of the page, so that a
+    /// replay that looks for the page finds the response. The standard forbids `WARC-Refers-To` in resources; the record
+    /// of the response is named by `WARC-Concurrent-To`.
+    pub fn add_rendered(&mut self, document: &[u8]) {
+        let id = WarcId::new(self.key, &["rendered", &self.url, &self.date, &self.id.to_string()]);
+        let mut record = WarcRecord::new(WarcType::Resource, id, &self.date);
+        record.add_field("WARC-Target-URI", &format!("{RENDERED_SCHEME}{}", self.url));
+        record.add_field("WARC-Concurrent-To", &self.id.to_string());
+        record.add_field("WARC-Payload-Digest", &Sha1Sum::of(&[document]).to_string());
+        self.rendered = record.compress(RENDERED_TYPE, &[document], self.compression);
+        self.charge.grow(self.rendered.len());
     }
 
     /// Hashes and compresses an exchange. The compressed bytes are charged to the budget until they are written.
@@ -139,6 +161,7 @@ impl WarcExchange {
         Self {
             request,
             response,
+            rendered: Vec::new(),
             head: source.head.into(),
             payload: Payload {
                 sum,

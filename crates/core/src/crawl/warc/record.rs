@@ -15,6 +15,7 @@ pub enum WarcType {
     Request,
     Response,
     Revisit,
+    Resource,
 }
 
 impl WarcType {
@@ -24,6 +25,7 @@ impl WarcType {
             Self::Request => "request",
             Self::Response => "response",
             Self::Revisit => "revisit",
+            Self::Resource => "resource",
         }
     }
 }
