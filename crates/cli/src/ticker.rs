@@ -3,6 +3,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
+use argiope_core::base::escape::visible;
+
 use crate::wording;
 
 /// A command that takes longer than this shows its progress.
@@ -37,9 +39,16 @@ impl Ticker {
             return;
         }
         self.next_update = Instant::now() + INTERVAL;
-        self.is_shown = true;
-        // Ignored: if standard error is closed, the message has no reader.
-        let _ = write!(std::io::stderr(), "{ERASE_LINE}reading: {}", wording::plural(count, "record"));
+        self.show(&format!("reading: {}", wording::plural(count, "record")));
+    }
+
+    /// Shows a text as progress.
+    pub fn show(&mut self, text: &str) {
+        if self.is_terminal {
+            self.is_shown = true;
+            // Ignored: if standard error is closed, the message has no reader.
+            let _ = write!(std::io::stderr(), "{ERASE_LINE}{}", visible(text));
+        }
     }
 }
 

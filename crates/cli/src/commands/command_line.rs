@@ -293,7 +293,7 @@ mod tests {
         assert!(parse_args::<RobotsArgs>(&["robots.txt"]).is_err());
         for format in ["jsonl", "csv", "parquet", "arrow", "sqlite", "links", "graphml", "sitemap", "cdxj"] {
             let export: ExportArgs = parse_args(&["d.crawl", "--format", format, "-o", "f"]).unwrap();
-            assert_eq!(export.format.name, format);
+            assert_eq!(export.format.map(|found| found.name), Some(format));
         }
         let report: ReportArgs = parse_args(&["d.crawl", "--html", "r.html"]).unwrap();
         assert_eq!(report.html.unwrap().to_str(), Some("r.html"));

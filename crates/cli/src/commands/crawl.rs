@@ -26,13 +26,14 @@ use super::output::Output;
 use super::record_stream::{RecordStream, RecordStreamFault};
 use super::serve::ServeError;
 use super::visit_reporter::{Verbosity, VisitReporter};
-use super::{FAILED, FINDINGS, INSECURE, USAGE, print_error, report, serve};
+use super::{FAILED, FINDINGS, INSECURE, USAGE, print_error, push, report, serve};
 use crate::export;
 use crate::export::csv::Formulas;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::{CommandSettings, FailOn, MessageSettings};
 use crate::formats::Audience;
 use crate::locale::localized;
+use crate::push::PushControl;
 use crate::screen::json_log;
 use crate::screen::live::{LivePrinter, LiveView, View};
 use crate::screen::view;
@@ -72,6 +73,8 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     if needs_earlier_round(settings) && !directory.join("crawl.json").exists() {
         return Err(UsageError(NO_EARLIER_ROUND.to_owned()));
     }
+    // A wrong URL is reported before anything is created.
+    push::check(io, config)?;
     if is_stdout(&io.csv) && is_stdout(&config.jsonl) {
         return Err(UsageError("--csv and --jsonl cannot both write to standard output".to_owned()));
     }
@@ -141,7 +144,11 @@ pub(super) fn crawl_in_directory(
             if directory.has_changes {
                 directory.commit()?;
             }
-            return Ok(unreported_state_code(messages, &report));
+            // A run before may have ended before the receiver had all records.
+            return Ok(match send_rest(settings, &path) {
+                Ok(()) => unreported_state_code(messages, &report),
+                Err(why) => fail(messages, &why),
+            });
         }
         RunKind::FailedRoots(roots) => {
             Some(format!("this crawl is finished; {} queued again", wording::plural(roots, "failed root")))
@@ -277,12 +284,17 @@ pub(super) fn crawl<F: Store + Send + 'static>(
             stop.send(KeeperMessage::EndNow);
         });
     let reporter = Arc::new(Mutex::new(Some(reporter)));
+    let sending = match start_sending(settings, directory, &handle) {
+        Ok(sending) => sending,
+        Err(why) => return Ok(fail(messages, &why)),
+    };
+    let push = sending.as_ref().map(|sending| Arc::clone(&sending.control));
     let started = KeeperHandle::start(CrawlSetup {
         frontier: parts.frontier,
         rules,
         fetchers: parts.fetchers,
         clock,
-        consumer: SharedReporter(Arc::clone(&reporter)),
+        consumer: SharedReporter { reporter: Arc::clone(&reporter), push: push.clone() },
         target: parts.target,
         accepts_links: false,
     });
@@ -295,6 +307,9 @@ pub(super) fn crawl<F: Store + Send + 'static>(
         if let Some(live) = weak_live.upgrade().filter(|_| !quiet) {
             let line = drain_line(drain_control.in_flight(), is_resumable);
             live.print_line(if json { json_log::message("note", &line) } else { line });
+        }
+        if let Some(push) = &push {
+            push.stop();
         }
         // The result is `false` if the crawl has ended.
         let _ = drain_control.send(KeeperMessage::Stop(End::Interrupted));
@@ -317,6 +332,18 @@ pub(super) fn crawl<F: Store + Send + 'static>(
         live.print_line(format_message(messages, "note", &format!("argiope ctl cannot reach this crawl: {error}")));
     }
     let ended = keeper.join();
+    let sent = sending.map(|sending| {
+        let name = sending.name.clone();
+        let tell = |line: &str| {
+            if !messages.quiet {
+                live.print_line(format_message(messages, "", line));
+            }
+        };
+        sending
+            .finish(tell)
+            .map_err(|error| push::failure(&error, Some(&name)))
+            .map(|sent| push::sent_line(sent, &name))
+    });
     drop(control);
     drop(server);
     let reporter = reporter.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -379,6 +406,12 @@ pub(super) fn crawl<F: Store + Send + 'static>(
         && let Err(error) = AtomicFile::write_own(&directory.join(argiope_store::disk::REPORT), &text)
     {
         return Ok(fail(messages, &format!("the report cannot be written to {}: {error}", directory.display())));
+    }
+    match sent {
+        Some(Ok(line)) => print_line(messages, &line),
+        Some(Err(why)) if interrupt.exit_code().is_some() => print_message(messages, "note", &why),
+        Some(Err(why)) => return Ok(fail(messages, &why)),
+        None => {}
     }
     match printed {
         Ok(()) => {}
@@ -523,25 +556,65 @@ pub(super) fn fail(messages: MessageSettings, why: &str) -> ExitCode {
     ExitCode::from(FAILED)
 }
 
+/// Begins to send records to the receiver of `--to`. If it does not take them, the crawl ends. The error is a message.
+fn start_sending(
+    settings: &CommandSettings,
+    directory: Option<&Path>,
+    handle: &CrawlControl,
+) -> Result<Option<push::Sending>, String> {
+    let Some(directory) = directory else { return Ok(None) };
+    let opened =
+        push::open(directory, &settings.io, &[], &settings.crawl).map_err(|error| push::failure(&error, None))?;
+    let Some(push) = opened else { return Ok(None) };
+    let stop = handle.clone();
+    let on_fault = move || {
+        stop.send(KeeperMessage::EndNow);
+    };
+    push::Sending::start_with(push, on_fault).map(Some).map_err(|error| error.to_string())
+}
+
+/// Sends the records of a finished crawl that the receiver of `--to` does not have. The error is a message.
+fn send_rest(settings: &CommandSettings, directory: &Path) -> Result<(), String> {
+    let opened =
+        push::open(directory, &settings.io, &[], &settings.crawl).map_err(|error| push::failure(&error, None))?;
+    let Some(push) = opened else { return Ok(()) };
+    let sending = push::Sending::start(push).map_err(|error| error.to_string())?;
+    let name = sending.name.clone();
+    let sent = sending.finish(|line| print_line(settings.messages, line));
+    let sent = sent.map_err(|error| push::failure(&error, Some(&name)))?;
+    print_line(settings.messages, &push::sent_line(sent, &name));
+    Ok(())
+}
+
 /// Passes visits to the reporter. [`crawl`] takes the reporter out at the end.
-struct SharedReporter(Arc<Mutex<Option<VisitReporter>>>);
+struct SharedReporter {
+    reporter: Arc<Mutex<Option<VisitReporter>>>,
+    /// What sends records to the receiver of `--to`.
+    push: Option<Arc<PushControl>>,
+}
 
 impl VisitConsumer for SharedReporter {
     fn take(&mut self, settled: Settled) {
-        if let Some(reporter) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(reporter) = &mut *self.reporter.lock().unwrap_or_else(PoisonError::into_inner) {
             reporter.take(&settled);
+        }
+        if let Some(push) = self.push.as_ref().filter(|_| settled.visit.is_page()) {
+            push.add_delivered();
         }
     }
 
     fn line(&mut self, line: &[u8]) {
-        if let Some(reporter) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(reporter) = &mut *self.reporter.lock().unwrap_or_else(PoisonError::into_inner) {
             reporter.write_line(line);
         }
     }
 
     fn flush(&mut self) {
-        if let Some(reporter) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(reporter) = &mut *self.reporter.lock().unwrap_or_else(PoisonError::into_inner) {
             reporter.flush();
+        }
+        if let Some(push) = &self.push {
+            push.wait_for_room();
         }
     }
 }

@@ -5,15 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use argiope_core::base::escape::visible;
+use argiope_core::crawl::rules::Config;
 use argiope_core::crawl::schedule::keeper::Change;
+use argiope_core::crawl::settings::EXPORT;
 use argiope_runtime::content_reader;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::output::{Output, OutputFault};
+use super::push;
 use crate::export::csv::Formulas;
 use crate::export::{ArchiveGaps, Export, ExportWriter, FORMATS, Rows, TableOptions};
+use crate::flags::SettingFlags;
 use crate::flags::config_file::UsageError;
+use crate::flags::settings::CommandIo;
 use crate::formats::{self, Format};
 use crate::locale::localized;
 use crate::records::ReadError;
@@ -23,7 +28,7 @@ use crate::wording;
 /// The part of pages that texts are of by default.
 const MAIN: &str = "main";
 
-#[derive(Args, Debug, PartialEq, Eq)]
+#[derive(Args, Debug)]
 #[command(after_help = "Examples:
   argiope export ./example.com.crawl --format csv -o pages.csv
   argiope export ./example.com.crawl --format csv --extract price=.price -o prices.csv
@@ -37,6 +42,8 @@ const MAIN: &str = "main";
       a folder that opens in a browser offline; needs a crawl with --warc --assets
   argiope export ./example.com.crawl --format sqlite -o pages.sqlite
       a database with pages, links and extracted data
+  argiope export ./example.com.crawl --to https://receiver.example/records
+      sends the records of all pages over HTTP, each until it is acknowledged
   argiope export ./example.com.crawl --format links -o graph.graphml
       the link graph as GraphML; without .graphml in the name, as CSV")]
 pub struct ExportArgs {
@@ -44,8 +51,8 @@ pub struct ExportArgs {
     #[arg(value_name = "DIR")]
     pub directory: PathBuf,
     /// Format of the output
-    #[arg(long, value_name = "FORMAT", value_parser = formats::parser(FORMATS))]
-    pub format: &'static Format<ExportWriter>,
+    #[arg(long, conflicts_with = "to", value_name = "FORMAT", value_parser = formats::parser(FORMATS), required_unless_present = "to")]
+    pub format: Option<&'static Format<ExportWriter>>,
     /// Write to this file instead of standard output; for text, markdown and site to a folder, such as pages/
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -74,11 +81,15 @@ pub struct ExportArgs {
     /// For tables: what the rows are [default: items]
     #[arg(long, value_name = "ROWS", hide_default_value = true, default_value = "items")]
     pub rows: Rows,
-    /// For jsonl, tables, text and markdown: only pages of the latest round with these changes, such as new,changed
+    /// For jsonl, tables, text, markdown and --to: only pages of the latest round with these changes, such as new,changed
     ///
     /// Pages of the first round are new.
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = change_parser())]
     pub status: Vec<Change>,
+    #[command(flatten)]
+    push: SettingFlags<CommandIo, EXPORT>,
+    #[command(flatten)]
+    network: SettingFlags<Config, EXPORT>,
 }
 
 /// Parses a change. Help lists the words.
@@ -89,12 +100,13 @@ fn change_parser() -> impl TypedValueParser<Value = Change> {
 
 /// Writes the export to a file, a folder or standard output.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
+    let Some(wanted) = args.format else { return push_records(args) };
     let output = Output::of(args.output.as_deref());
-    let format = match output.file().filter(|_| args.format.name == "links").and_then(Path::extension) {
+    let format = match output.file().filter(|_| wanted.name == "links").and_then(Path::extension) {
         Some(extension) if extension.eq_ignore_ascii_case("graphml") => Format::named(FORMATS, "graphml"),
         _ => None,
     };
-    let format = format.unwrap_or(args.format);
+    let format = format.unwrap_or(wanted);
     let rules = content_reader::extraction(&args.extract, args.extract_file.as_deref())?;
     let flags = [
         ("extract", !rules.is_empty()),
@@ -136,6 +148,28 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
         false => Ok(()),
     });
     told.map_or_else(OutputFault::print, |()| Ok(ExitCode::SUCCESS))
+}
+
+/// Sends the records to a receiver.
+fn push_records(args: &ExportArgs) -> Result<ExitCode, UsageError> {
+    let others = [
+        ("extract", !args.extract.is_empty() || args.extract_file.is_some()),
+        ("output", args.output.is_some()),
+        ("columns", !args.columns.is_empty()),
+        ("rows", args.rows != Rows::default()),
+        ("raw-csv", args.raw_csv),
+        ("content", args.content != MAIN),
+    ];
+    if let Some((flag, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(UsageError(format!("--{flag} has no effect on --to, which sends records as they are")));
+    }
+    let (mut io, mut config) = (CommandIo::default(), Config::default());
+    args.push.apply_to(&mut io)?;
+    args.network.apply_to(&mut config)?;
+    if config.insecure {
+        super::warn_insecure();
+    }
+    push::export(&Results::at(&args.directory), &io, &args.status, &config)
 }
 
 /// Tells the user how many pages are missing in the export, because the last round fetched them without `--warc`, and how

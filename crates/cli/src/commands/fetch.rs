@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use argiope_core::Failure;
@@ -13,11 +12,10 @@ use argiope_core::crawl::visit::Visit;
 use argiope_core::http::conn::{CertificateSummary, TlsInfo};
 use argiope_core::page::reader::{DeliveredBodies, decode};
 use argiope_runtime::fetchers::Fetchers;
-use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, MemoryFrontier, VisitConsumer};
-use argiope_runtime::writer_thread::OutputTarget;
 
 use super::{FAILED, print_error, warn_insecure};
 use crate::flags::config_file::UsageError;
+use crate::single_request;
 use crate::wording;
 use argiope_core::base::escape::{pretty_json, visible, visible_bytes};
 
@@ -78,40 +76,21 @@ pub fn run(mut config: Config, roots: Option<Vec<Root>>, shows_body: bool) -> Re
     if config.insecure {
         warn_insecure();
     }
-    let visits = Arc::new(Mutex::new(Vec::new()));
-    let started = KeeperHandle::start(CrawlSetup {
-        frontier: MemoryFrontier::new(rules.fingerprint_key),
-        rules: Arc::new(rules),
-        fetchers,
-        clock: Clock::start(),
-        consumer: CollectVisits(Arc::clone(&visits)),
-        target: OutputTarget::default(),
-        accepts_links: false,
-    });
-    let ended = started.and_then(KeeperHandle::join);
-    if let Err(error) = ended {
-        print_error(&visible(&error.to_string()));
-        return Ok(ExitCode::from(FAILED));
-    }
+    let visits = match single_request::send(rules, fetchers) {
+        Ok(visits) => visits,
+        Err(error) => {
+            print_error(&visible(&error.to_string()));
+            return Ok(ExitCode::from(FAILED));
+        }
+    };
     let mut text = String::new();
     let mut has_response = false;
-    for Settled { visit, line, .. } in visits.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for Settled { visit, line, .. } in &visits {
         text += &render(&ExchangeView::of(visit, line));
         has_response |= visit.facts.status.is_some();
     }
     let code = super::standard_output::print_text(&text);
     Ok(if has_response { code } else { ExitCode::from(FAILED) })
-}
-
-/// Collects the visits of the crawl.
-struct CollectVisits(Arc<Mutex<Vec<Settled>>>);
-
-impl VisitConsumer for CollectVisits {
-    fn take(&mut self, settled: Settled) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(settled);
-    }
-
-    fn flush(&mut self) {}
 }
 
 impl ExchangeView {

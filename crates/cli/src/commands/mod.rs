@@ -29,6 +29,7 @@ pub mod fleet;
 mod interrupt;
 mod man;
 mod output;
+mod push;
 mod record_stream;
 #[cfg(all(test, feature = "dashboard", feature = "demo"))]
 mod reference_tests;

@@ -227,7 +227,7 @@ fn lines(
 
 /// Whether a page has one of these changes since the previous round. In the first round, every page is new. Without
 /// `changes`, every page is meant.
-fn has_change(record: &LazyRecord<'_>, changes: &[Change]) -> bool {
+pub fn has_change(record: &LazyRecord<'_>, changes: &[Change]) -> bool {
     is_among(record.change(), changes)
 }
 

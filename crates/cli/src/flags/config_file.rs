@@ -224,7 +224,7 @@ mod tests {
     use clap::{Args as _, FromArgMatches as _};
 
     use super::*;
-    use crate::flags::settings::FailOn;
+    use crate::flags::settings::{FailOn, PushFormat};
     use crate::records::ANY_FINGERPRINT_KEY;
 
     fn error_message(text: &str) -> String {
@@ -234,13 +234,17 @@ mod tests {
     #[test]
     fn a_file_sets_the_settings_of_the_flags() {
         let text = "delay = '0.5s'\nmax-size = '1M'\nexclude = ['a', 'b']\nverbose = 1\nfail-on = 'broken'\n\
-                    input = 'roots.txt'\ncsv = 'pages.csv'\nraw-csv = true\nserve = '127.0.0.1:1'\nserve-token-file = 'token'\n";
+                    input = 'roots.txt'\ncsv = 'pages.csv'\nraw-csv = true\nserve = '127.0.0.1:1'\nserve-token-file = 'token'\n\
+                    to = 'https://h/'\nto-format = 'bulk'\nto-header = ['X-Key: 1']\n";
         let CommandSettings { crawl: config, io, messages, .. } =
             parse_settings(text, "x", &[]).map(|(settings, _)| settings).unwrap();
         let all = CommandIo {
             input: Some("roots.txt".into()),
             csv: Some("pages.csv".into()),
             raw_csv: true,
+            to: Some("https://h/".into()),
+            to_format: PushFormat::Bulk,
+            to_header: vec!["X-Key: 1".parse().unwrap()],
             serve: Some(([127, 0, 0, 1], 1).into()),
             serve_token_file: Some("token".into()),
         };

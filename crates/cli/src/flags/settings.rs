@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use argiope_core::crawl::rules::{Config, ConfigError, ProgramSettings, Rules};
-use argiope_core::crawl::settings::{CHECK, CRAWL, DEMO, RENDER, SettingForm, Settings, local, parse_text, secret};
+use argiope_core::crawl::rules::{Config, ConfigError, HeaderLine, ProgramSettings, Rules};
+use argiope_core::crawl::settings::{
+    CHECK, CRAWL, DEMO, EXPORT, RENDER, SettingForm, Settings, local, parse_text, secret,
+};
 use serde::Serialize;
 
 /// All settings of `argiope crawl`, as the flags and the configuration file give them.
@@ -37,6 +39,20 @@ argiope_core::settings! {
             ///
             /// By default they get a leading apostrophe. Control characters are escaped in any case.
             raw_csv: bool = false => local("").unused(DEMO);
+        }
+        "Push" in CRAWL | EXPORT => {
+            /// Send the records of pages to this URL over HTTP, in batches; one that the receiver does not take is sent again
+            ///
+            /// Each batch is a POST of NDJSON. The receiver has it when it answers 2xx. Every record has an `id` that
+            /// stays the same when it is sent again, also after the process was killed. The URL may have a name and a
+            /// password.
+            to: Option<String> = None => secret("URL").page("howto/push.md");
+            /// Form of the batches
+            ///
+            /// ndjson: one record per line. bulk: for the URL of Elasticsearch or OpenSearch that ends with INDEX/_bulk.
+            to_format: PushFormat = PushFormat::Ndjson => local("FORMAT").needs("to");
+            /// Send this header to the receiver, such as Authorization (repeatable)
+            to_header: Vec<HeaderLine> = Vec::new() => secret("NAME: VALUE").needs("to");
         }
         "Watch" in CRAWL | DEMO => {
             /// Serve a dashboard, /metrics and /api/v1 at this address while the crawl runs
@@ -107,8 +123,19 @@ argiope_core::words! {
     }
 }
 
+argiope_core::words! {
+    /// How records are sent to a receiver.
+    PushFormat {
+        /// One record in each line, which begins with its `id`.
+        Ndjson = "ndjson",
+        /// The bulk interface of Elasticsearch and OpenSearch.
+        Bulk = "bulk",
+    }
+}
+
 argiope_core::setting_values! {
     FailOn: SettingForm::Words(FailOn::WORDS), parse_text;
+    PushFormat: SettingForm::Words(PushFormat::WORDS), parse_text;
 }
 
 impl CommandSettings {

@@ -18,6 +18,13 @@ pub fn run(script: &str, arguments: &[&Path]) {
     assert!(output.status.success(), "{}:\n{stdout}\n{stderr}", script.display());
 }
 
+/// Starts a program in a folder.
+#[allow(dead_code, reason = "not all tests that use the readers start programs")]
+pub fn start(program: &Path, folder: &Path, arguments: &[&str]) -> std::process::Child {
+    let python = environment().expect("a virtual environment with the packages");
+    Command::new(python).arg(program).args(arguments).current_dir(folder).spawn().expect("Python runs")
+}
+
 /// The Python of the virtual environment, which is created if needed.
 fn environment() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers");

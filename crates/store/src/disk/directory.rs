@@ -25,6 +25,10 @@ const LOCK: &str = "lock";
 const ARCHIVE: &str = "archive";
 /// The report at the end of the last run.
 pub const REPORT: &str = "report.txt";
+/// What receivers have of the records (`--to`).
+pub const PUSH: &str = "push.json";
+/// How this file begins.
+const PUSH_START: &[u8] = b"{\"argiope_push\":";
 /// The control socket of a running crawl. It is meaningless after the process ends.
 pub const SOCKET: &str = "control.sock";
 /// The folder in which the control socket is created, before it is moved.
@@ -236,6 +240,7 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
     others.extend(snapshots.map(str::to_owned));
     others.extend(may_be_crawl_file(&**files, TEMPORARY_NAME).then(|| TEMPORARY_NAME.to_owned()));
     others.extend(marks::is_ours(&**files).then(|| marks::NAME.to_owned()));
+    others.extend(is_push_file(&**files).then(|| PUSH.to_owned()));
     others.extend([spill::NAME, log::COMPACTION_OUTPUT].map(str::to_owned));
     others.extend(index::names(&**files));
     others.extend(list(run::FOLDER)?.iter().filter_map(|name| run::file_number(name)).map(run::file_name));
@@ -263,6 +268,13 @@ fn remove_in(files: &Arc<dyn Files>, outside_output: Option<&str>) -> Result<Vec
         }
     }
     Ok(removed)
+}
+
+/// Whether `push.json` is that of a crawl.
+fn is_push_file(files: &dyn Files) -> bool {
+    let mut start = [0; PUSH_START.len()];
+    let read = files.open(PUSH).and_then(|file| file.read_at(&mut start, 0));
+    read.is_ok_and(|length| start.get(..length) == Some(PUSH_START))
 }
 
 /// Whether the removal of a crawl from this directory was interrupted.

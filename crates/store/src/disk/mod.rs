@@ -48,6 +48,7 @@ mod os_files;
 mod output_hash;
 mod queue;
 mod record;
+mod record_log;
 mod replay;
 mod run;
 mod snapshot_file;
@@ -61,7 +62,7 @@ pub use commits::{Commits, CommittedOutput, Store};
 pub use compaction::Compaction;
 pub use crawl_file::{CrawlFile, CrawlSettings, SettingChange};
 pub use directory::{
-    OpenedDirectory, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, is_inside, open, open_in, open_within, remove,
+    OpenedDirectory, PUSH, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, is_inside, open, open_in, open_within, remove,
     settings_of, start_over, start_over_in, truncate_output,
 };
 pub use fault::failed;
@@ -76,4 +77,5 @@ pub use log::{CommitBatch, LogWriter};
 pub use marks::MarkFile;
 pub use os_files::{OsFiles, folder_size};
 pub use output_hash::OutputHash;
+pub use record_log::RecordLog;
 pub use trace::{HostTrace, TracedLink, UrlTrace, UrlTracer};

@@ -54,6 +54,8 @@ pub fn crawl(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
         (config.jsonl.is_some(), "--jsonl"),
         (io.csv.is_some(), "--csv"),
         (io.raw_csv, "--raw-csv"),
+        // The results of a fleet are segments without common positions: merge them, then export with --to.
+        (io.to.is_some(), "--to"),
         (config.fresh, "--fresh"),
         // Only the output of `--jsonl` has these records.
         (config.log_skips, "--log-skips"),

@@ -32,6 +32,8 @@ pub const DEMO: Commands = 8;
 pub const CHECK: Commands = 16;
 /// `argiope render`.
 pub const RENDER: Commands = 32;
+/// `argiope export`.
+pub const EXPORT: Commands = 64;
 
 /// Who chooses a setting in a fleet, and whether it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{CHECK, CRAWL, DEMO, FETCH, RENDER, ROBOTS, agreed, local, secret, shared};
+use super::{CHECK, CRAWL, DEMO, EXPORT, FETCH, RENDER, ROBOTS, agreed, local, secret, shared};
 use crate::base::value::{
     AssetsScope, Credentials, DigestAlgorithm, EngineName, Follow, HeaderLine, HttpVersion, Interact, Login, Only,
     Pace, Rate, RenderMode, Resolve, RobotsPolicy, ScopeKind, SinceDate, Size, Soft404, Span, TrapPolicy,
@@ -173,11 +173,13 @@ crate::settings! {
         }
         "Fetch" in CRAWL | FETCH | ROBOTS | CHECK => {
             /// Time limit for a whole fetch
-            timeout: Span = Span::from_secs(60) => shared("TIME").common(FETCH | ROBOTS);
+            timeout: Span = Span::from_secs(60) => shared("TIME").common(FETCH | ROBOTS).also(EXPORT)
+                .texts(&[(EXPORT, "With `to`: time limit for sending a batch")]);
             /// Time limit for each of DNS, connecting and the TLS handshake
             connect_timeout: Span = Span::from_secs(10) => shared("TIME");
             /// Time limit for the response headers, and for any pause in the body
-            idle_timeout: Span = Span::from_secs(20) => shared("TIME");
+            idle_timeout: Span = Span::from_secs(20) => shared("TIME").also(EXPORT)
+                .texts(&[(EXPORT, "With `to`: time limit for the answer of the receiver")]);
             /// Abort a body that arrives slower than this many bytes per second
             min_rate: Size = Size(32) => shared("SIZE");
             /// Attempts per URL, including the first
@@ -227,7 +229,8 @@ crate::settings! {
             /// Fetch through this proxy: http://, socks5:// or socks5h://[NAME:PASSWORD@]HOST:PORT
             ///
             /// An empty value disables the proxy that the environment sets.
-            proxy: Option<String> = None => secret("URL").common(FETCH | ROBOTS);
+            proxy: Option<String> = None => secret("URL").common(FETCH | ROBOTS).also(EXPORT)
+                .texts(&[(EXPORT, "With `to`: send through this proxy: http://, socks5:// or socks5h://[NAME:PASSWORD@]HOST:PORT")]);
             /// HTTP version
             ///
             /// auto: HTTP/2 if the server offers it over TLS, otherwise HTTP/1.1. 2: HTTP/2 only, without a fallback.
@@ -246,7 +249,8 @@ crate::settings! {
                 "Follow redirects into private networks (the robots.txt may always be in one)",
             )]);
             /// Also trust the certificate authorities in this PEM file
-            ca_cert: Option<PathBuf> = None => local("FILE").common(FETCH | ROBOTS);
+            ca_cert: Option<PathBuf> = None => local("FILE").common(FETCH | ROBOTS).also(EXPORT)
+                .texts(&[(EXPORT, "With `to`: also trust the certificate authorities in this PEM file")]);
             /// Client certificate for the servers of the roots (PEM; needs `key`)
             cert: Option<PathBuf> = None => local("FILE").texts(&[
                 (FETCH, "Client certificate (PEM; needs `key`)"),
@@ -255,7 +259,8 @@ crate::settings! {
             /// Private key of `cert` (PEM)
             key: Option<PathBuf> = None => local("FILE");
             /// Do not verify certificates: any server can impersonate any host
-            insecure: bool = false => local("").short('k').common(FETCH | ROBOTS);
+            insecure: bool = false => local("").short('k').common(FETCH | ROBOTS).also(EXPORT)
+                .texts(&[(EXPORT, "With `to`: do not verify the certificate of the receiver: it may be any server")]);
         }
         "Output and resources" in CRAWL | DEMO => {
             /// Write one JSON object per URL to this file (- is standard output)
