@@ -12,7 +12,7 @@ const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 /// Interval between updates of the line.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The clock is read once for this many records.
-const RECORDS_PER_CLOCK_READ: u64 = 1_024;
+const RECORDS_PER_CLOCK_READ: u64 = 64;
 /// Moves the cursor of the terminal to the start of the line and erases the line.
 const ERASE_LINE: &str = "\r\x1b[K";
 
@@ -21,6 +21,8 @@ pub struct Ticker {
     next_update: Instant,
     is_terminal: bool,
     is_shown: bool,
+    /// How often [`Ticker::advance`] was called.
+    count: u64,
 }
 
 impl Ticker {
@@ -30,7 +32,14 @@ impl Ticker {
             next_update: Instant::now() + FIRST_PROGRESS,
             is_terminal: std::io::stderr().is_terminal(),
             is_shown: false,
+            count: 0,
         }
+    }
+
+    /// Reports that one more record was read.
+    pub fn advance(&mut self) {
+        self.count += 1;
+        self.tick(self.count);
     }
 
     /// Reports that `count` records were read so far. Called once per record.

@@ -15,6 +15,7 @@ use super::surt::surt;
 use crate::records::{self, ReadError, StoredRecord};
 use crate::results::Results;
 use crate::sorted::Sorted;
+use crate::ticker::Ticker;
 
 /// How many bytes of a WARC record are read for its fields and the head of the response.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
@@ -55,7 +56,9 @@ pub fn cdxj_of_copy(
     let mut archive = ArchiveFiles::new(results.location());
     // Records of the archive that the scan leaves out: it would list them, or list them in another way.
     let (mut known, mut has_parts) = (HashSet::new(), false);
+    let mut ticker = Ticker::start();
     results.lines(|line| {
+        ticker.advance();
         let record = records::read(line)?;
         has_parts |= record.render.is_some();
         let is_plain_get = record.is_plain_get();

@@ -9,6 +9,7 @@ use super::csv::{Formulas, write_text};
 use crate::records::{ReadError, StoredRecord};
 use crate::results::Results;
 use crate::sorted::Sorted;
+use crate::ticker::Ticker;
 
 /// Writes one CSV row per edge.
 pub fn links(results: &Results, formulas: Formulas, out: &mut dyn Write) -> Result<(), ReadError> {
@@ -23,7 +24,9 @@ pub fn links(results: &Results, formulas: Formulas, out: &mut dyn Write) -> Resu
     } else {
         b"source,target,kind,nofollow\r\n"
     })?;
+    let mut ticker = Ticker::start();
     graph.pages(|page| {
+        ticker.advance();
         for edge in page.edges() {
             write_text(out, formulas, page.source)?;
             out.write_all(b",")?;
@@ -55,7 +58,9 @@ pub fn graphml(results: &Results, out: &mut dyn Write) -> Result<(), ReadError> 
     )?;
     let mut graph = results.graph(GraphRound::Latest)?;
     write_nodes(results, &mut graph, out)?;
+    let mut ticker = Ticker::start();
     graph.pages(|page| {
+        ticker.advance();
         for edge in page.edges() {
             write!(out, "<edge source=\"{}\" target=\"{}\">", Xml(page.source), Xml(edge.target))?;
             write!(out, "<data key=\"kind\">{}</data>", edge.kind.as_str())?;

@@ -39,6 +39,7 @@ use argiope_core::crawl::schedule::keeper::Change;
 use crate::formats::{Audience, Format};
 use crate::records::{self, ReadError};
 use crate::results::Results;
+use crate::ticker::Ticker;
 use crate::wording;
 
 #[cfg(feature = "arrow")]
@@ -215,14 +216,17 @@ fn lines(
     changes: &[Change],
     mut each: impl FnMut(&[u8]) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
+    let mut ticker = Ticker::start();
     if changes.is_empty() {
-        return results.lines(each);
+        return results.lines(|line| {
+            ticker.advance();
+            each(line)
+        });
     }
-    results.latest_page_lines(
-        |line| {
-            if has_change(&records::read_lazily(line)?, changes) { each(line) } else { Ok(()) }
-        },
-    )
+    results.latest_page_lines(|line| {
+        ticker.advance();
+        if has_change(&records::read_lazily(line)?, changes) { each(line) } else { Ok(()) }
+    })
 }
 
 /// Whether a page has one of these changes since the previous round. In the first round, every page is new. Without

@@ -12,6 +12,7 @@ use super::Xml;
 use crate::records::{ReadError, StoredRecord};
 use crate::results::Results;
 use crate::sorted::Sorted;
+use crate::ticker::Ticker;
 use argiope_runtime::atomic_file::AtomicFile;
 
 /// Maximum number of URLs in one file.
@@ -28,7 +29,9 @@ pub fn sitemap(results: &Results, out: &mut dyn Write, file: Option<&Path>) -> R
     // Sorted by URL, then by the number of the record. If a URL was fetched again, its last record is used.
     let mut sorted = Sorted::default();
     let mut number = 0u64;
+    let mut ticker = Ticker::start();
     results.pages(|record| {
+        ticker.advance();
         if !record.is_plain_get() {
             return Ok(());
         }

@@ -21,6 +21,7 @@ use super::site::{FileMap, create_folders, relative_path};
 use super::{is_among, of_file};
 use crate::records::{ReadError, StoredRecord};
 use crate::results::Results;
+use crate::ticker::Ticker;
 
 /// The JSON object of a page.
 #[derive(Serialize)]
@@ -187,7 +188,9 @@ fn text_pages(
     mut each: impl FnMut(&StoredRecord, &ArchivedPage) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let mut archive = ArchivedPages::open(results)?;
+    let mut ticker = Ticker::start();
     results.latest_pages(|record| {
+        ticker.advance();
         if !has_text(record) || !is_among(record.change, changes) {
             return Ok(());
         }
