@@ -461,6 +461,10 @@ fn other_programs_read_databases_and_arrow_tables() {
     let piped = argiope(&["export", &directory, "--format", "sqlite"]).stdout;
     assert_eq!(piped, std::fs::read(export("sqlite")).expect("a database"), "standard output has the same bytes");
     readers::run("databases.py", &[&export("sqlite"), &export("arrow"), &jsonl, &export("links")]);
+    let (rules, schema) = (folder.path().join("shop.toml"), folder.path().join("schema.json"));
+    let rules = rules.to_str().expect("UTF-8");
+    stdout(&["export", "--print-schema", "--extract-file", rules, "-o", schema.to_str().expect("UTF-8")]);
+    readers::run("data_schema.py", &[&schema, &jsonl]);
 }
 
 #[test]
@@ -513,4 +517,34 @@ fn tables_of_a_database_have_the_chosen_columns() {
         assert!(text.contains(table), "{table}");
     }
     assert!(!text.contains("Nothing"), "the page without data is left out");
+}
+
+#[test]
+fn the_schema_of_a_rules_file_is_printed_without_a_crawl() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("shop.toml");
+    std::fs::write(&rules, SHOP_RULES).expect("written");
+    let schema = stdout(&["export", "--print-schema", "--extract-file", rules.to_str().expect("UTF-8")]);
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let item = &schema["properties"]["products"]["items"]["properties"];
+    assert_eq!((&item["price"]["type"], &item["tags"]["type"]), (&"number".into(), &"array".into()), "{schema}");
+    assert_eq!(argiope(&["export", "--print-schema"]).status.code(), Some(2));
+    assert_eq!(argiope(&["export", "--format", "csv"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_field_without_values_has_the_type_of_its_rule() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = Site::http("127.0.0.1:0").expect("a socket").page("/", Response::html("<h1>Nothing to sell</h1>"));
+    let root = site.url("/");
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let rules = folder.path().join("shop.toml");
+    std::fs::write(&rules, SHOP_RULES).expect("written");
+    let (directory, file) = (folder.path().join("c"), folder.path().join("pages.sqlite"));
+    crawl(&directory, &root, &["--extract-file", rules.to_str().expect("UTF-8")]);
+    let names = [&directory, &file].map(|path| path.to_str().expect("UTF-8").to_owned());
+    stdout(&["export", &names[0], "--format", "sqlite", "-o", &names[1]]);
+    let text = String::from_utf8_lossy(&std::fs::read(&file).expect("a database")).into_owned();
+    let columns = r#""day" DATE, "all" TEXT, "products_title" TEXT, "products_price" REAL, "products_tags" TEXT)"#;
+    assert!(text.contains(columns), "the database has no such columns");
 }

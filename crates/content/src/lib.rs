@@ -20,7 +20,7 @@ pub use about::{AboutSource, Declared, PageAbout};
 pub use argiope_core::page::reader::FieldCount;
 pub use body_text::{has_body_text, read_body_text};
 pub use document::{Document, Element, ParseLimits, USED_UP};
-pub use extract::{Extracted, Extraction, RuleError, Tally};
+pub use extract::{DataColumn, Extracted, Extraction, RuleError, Tally, ValueType};
 pub use main_text::{Article, ContentPart, LinkTargets, MainText, PageText, TEXT_CUT, TextFormat, TextRequest};
 #[cfg(feature = "pdf")]
 pub use pdf::{PDF_ENCRYPTED, PdfText};

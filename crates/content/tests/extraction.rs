@@ -1,6 +1,6 @@
 //! Rules that extract fields from pages: their results, and the errors of wrong rules.
 
-use argiope_content::{Document, Extraction};
+use argiope_content::{Document, Extraction, ValueType};
 use argiope_core::Url;
 use argiope_core::page::page_budget::PageBudget;
 use serde_json::{Value, json};
@@ -75,8 +75,9 @@ fields.id = { select = "@data-id", type = "number" }
 fields.slug = { select = "a@href", regex = '/p/(\d+)' }
 "##;
     let rules = Extraction::from_toml(text, "shop.toml").unwrap();
+    let columns = rules.columns();
     assert_eq!(
-        rules.columns(),
+        columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(),
         ["title", "elsewhere", "dates", "products.name", "products.price", "products.id", "products.slug"]
     );
     let mut tally = rules.tally();
@@ -243,4 +244,41 @@ fn large_data_is_limited() {
     let found = rules.apply(&page, "", &PageBudget::unlimited(), &mut rules.tally());
     assert_eq!(found.limited, Some("a rule matched more elements than are read"));
     assert_eq!(found.data.get("p").and_then(Value::as_array).map(Vec::len), Some(10_000));
+}
+
+#[test]
+fn the_schema_of_rules_has_the_types_that_they_extract() {
+    let text = r#"
+[fields]
+title = "title"
+dates = { select = "time", type = "date", many = true }
+brand = "jsonld:brand"
+price = { select = "jsonld:price", type = "number" }
+[fields.products]
+select = "li.product"
+fields.name = "h3"
+fields.id = { select = "@data-id", type = "number" }
+"#;
+    let rules = Extraction::from_toml(text, "shop.toml").unwrap();
+    let schema = rules.json_schema();
+    let date = json!({"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]});
+    let item = json!({
+        "type": "object", "additionalProperties": false,
+        "properties": {"name": {"type": "string"}, "id": {"type": "number"}},
+    });
+    assert_eq!(
+        schema["properties"],
+        json!({
+            "title": {"type": "string"},
+            "dates": {"type": "array", "items": date},
+            "brand": {},
+            "price": {"type": "number"},
+            "products": {"type": "array", "items": item},
+        })
+    );
+    assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)));
+    let types: Vec<(ValueType, bool)> = rules.columns().iter().map(|column| (column.value, column.many)).collect();
+    let expected =
+        [ValueType::Text, ValueType::Date, ValueType::Any, ValueType::Number, ValueType::Text, ValueType::Number];
+    assert_eq!(types, expected.map(|kind| (kind, kind == ValueType::Date)));
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use argiope_core::base::escape::visible;
+use argiope_core::base::escape::{pretty_json, visible};
 use argiope_core::crawl::rules::Config;
 use argiope_core::crawl::schedule::keeper::Change;
 use argiope_core::crawl::settings::EXPORT;
@@ -19,7 +19,7 @@ use crate::export::{ArchiveGaps, Export, ExportWriter, FORMATS, Rows, TableOptio
 use crate::flags::SettingFlags;
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandIo;
-use crate::formats::{self, Format};
+use crate::formats::{self, Audience, Format};
 use crate::locale::localized;
 use crate::records::ReadError;
 use crate::results::Results;
@@ -34,6 +34,8 @@ const MAIN: &str = "main";
   argiope export ./example.com.crawl --format csv --extract price=.price -o prices.csv
   argiope export ./example.com.crawl --format csv --columns url,data.* --rows data -o data.csv
       a table of the extracted data only
+  argiope export --print-schema --extract-file shop.toml
+      the types of what the rules extract, as JSON Schema
   argiope export ./example.com.crawl --format jsonl --status new,changed
       after a --recrawl: the pages that are new or different
   argiope export ./example.com.crawl --format markdown -o pages/
@@ -48,10 +50,10 @@ const MAIN: &str = "main";
       the link graph as GraphML; without .graphml in the name, as CSV")]
 pub struct ExportArgs {
     /// The crawl directory
-    #[arg(value_name = "DIR")]
-    pub directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "print_schema")]
+    pub directory: Option<PathBuf>,
     /// Format of the output
-    #[arg(long, conflicts_with = "to", value_name = "FORMAT", value_parser = formats::parser(FORMATS), required_unless_present = "to")]
+    #[arg(long, conflicts_with = "to", value_name = "FORMAT", value_parser = formats::parser(FORMATS), required_unless_present_any = ["to", "print_schema"])]
     pub format: Option<&'static Format<ExportWriter>>,
     /// Write to this file instead of standard output; for text, markdown and site to a folder, such as pages/
     #[arg(short, long, value_name = "FILE")]
@@ -62,6 +64,9 @@ pub struct ExportArgs {
     /// Extract fields from archived pages by the rules in a TOML file
     #[arg(long, value_name = "FILE")]
     pub extract_file: Option<PathBuf>,
+    /// Print the JSON Schema of the data that these rules extract, and exit; needs no crawl
+    #[arg(long, conflicts_with_all = ["directory", "format", "to"])]
+    pub print_schema: bool,
     /// For text and markdown: the part of a page, which is main, full or a CSS selector
     ///
     /// `main` is the main content without navigation, footers and banners. `full` is the whole page in reading order,
@@ -92,6 +97,13 @@ pub struct ExportArgs {
     network: SettingFlags<Config, EXPORT>,
 }
 
+impl ExportArgs {
+    /// Always present here: clap requires it unless the schema of rules is printed.
+    fn directory(&self) -> &Path {
+        self.directory.as_deref().unwrap_or(Path::new("."))
+    }
+}
+
 /// Parses a change. Help lists the words.
 fn change_parser() -> impl TypedValueParser<Value = Change> {
     let words = ["new", "changed", "gone", "same"];
@@ -100,6 +112,9 @@ fn change_parser() -> impl TypedValueParser<Value = Change> {
 
 /// Writes the export to a file, a folder or standard output.
 pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
+    if args.print_schema {
+        return print_schema(args);
+    }
     let Some(wanted) = args.format else { return push_records(args) };
     let output = Output::of(args.output.as_deref());
     let format = match output.file().filter(|_| wanted.name == "links").and_then(Path::extension) {
@@ -119,7 +134,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     format.check_flags(FORMATS, &flags).map_err(UsageError)?;
     let rules = Some(&rules).filter(|rules| !rules.is_empty());
     let export = Export {
-        results: &Results::at(&args.directory),
+        results: &Results::at(args.directory()),
         table: TableOptions { rules, columns: &args.columns, rows: args.rows, changes: &args.status },
         formulas: Formulas::from_flag(args.raw_csv),
         part: content_reader::content_part(&args.content)?,
@@ -150,6 +165,20 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     told.map_or_else(OutputFault::print, |()| Ok(ExitCode::SUCCESS))
 }
 
+/// Prints the JSON Schema of what the rules extract.
+fn print_schema(args: &ExportArgs) -> Result<ExitCode, UsageError> {
+    let rules = content_reader::extraction(&args.extract, args.extract_file.as_deref())?;
+    if rules.is_empty() {
+        return Err(UsageError(
+            "--print-schema needs rules: add --extract-file FILE or --extract NAME=SELECTOR".into(),
+        ));
+    }
+    let text = pretty_json(&rules.json_schema()) + "\n";
+    let output = Output::of(args.output.as_deref());
+    let written = output.write_all(Audience::Program, text.as_bytes());
+    written.map_or_else(OutputFault::print, |_| Ok(ExitCode::SUCCESS))
+}
+
 /// Sends the records to a receiver.
 fn push_records(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     let others = [
@@ -169,7 +198,7 @@ fn push_records(args: &ExportArgs) -> Result<ExitCode, UsageError> {
     if config.insecure {
         super::warn_insecure();
     }
-    push::export(&Results::at(&args.directory), &io, &args.status, &config)
+    push::export(&Results::at(args.directory()), &io, &args.status, &config)
 }
 
 /// Tells the user how many pages are missing in the export, because the last round fetched them without `--warc`, and how

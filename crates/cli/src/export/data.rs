@@ -2,7 +2,7 @@
 //! field is a list of items, it has one column per key of the items, and each item has its own row, unless the user wants
 //! one row for each page.
 
-use argiope_content::Extraction;
+use argiope_content::{DataColumn, Extraction, ValueType};
 use argiope_core::base::url::Url;
 use argiope_core::crawl::record::LazyRecord;
 use argiope_core::crawl::schedule::keeper::Change;
@@ -116,7 +116,11 @@ impl<'a> PageTable<'a> {
     /// Calls `each` with every link of every page of the latest round: its source, and the edge.
     pub fn links(&self, mut each: impl FnMut(&str, GraphEdge<'_>) -> Result<(), ReadError>) -> Result<(), ReadError> {
         let mut graph = self.results.graph(GraphRound::Latest)?;
-        graph.pages(|page| page.edges().try_for_each(|edge| each(page.source, edge)))
+        let mut ticker = Ticker::start();
+        graph.pages(|page| {
+            ticker.advance();
+            page.edges().try_for_each(|edge| each(page.source, edge))
+        })
     }
 
     /// Calls `each` with the page records of the latest round and their data. Shows the progress.
@@ -125,10 +129,9 @@ impl<'a> PageTable<'a> {
         mut each: impl FnMut(&LazyRecord<'_>, Option<&Map<String, Value>>) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         let Self { results, extraction, changes, .. } = self;
-        let (mut ticker, mut count) = (Ticker::start(), 0);
+        let mut ticker = Ticker::start();
         results.latest_page_lines(|line| {
-            count += 1;
-            ticker.tick(count);
+            ticker.advance();
             let record = records::read_lazily(line)?;
             if !has_change(&record, changes) {
                 return Ok(());
@@ -144,7 +147,7 @@ impl<'a> PageTable<'a> {
 
     /// The columns of the data: the expected ones in their order, then those of other fields in the records. Also counts
     /// the links to each page.
-    fn read_columns(&mut self, expected: &[String]) -> Result<Vec<Column>, ReadError> {
+    fn read_columns(&mut self, expected: &[DataColumn]) -> Result<Vec<Column>, ReadError> {
         let mut columns: Vec<Column> = Vec::new();
         let mut graph = self.results.graph(GraphRound::Latest)?;
         let mut page_keys = Vec::new();
@@ -165,9 +168,12 @@ impl<'a> PageTable<'a> {
         })?;
         self.inlinks = Some(graph.inlinks(page_keys)?);
         let mut ordered: Vec<Column> = Vec::new();
-        for name in expected {
+        for DataColumn { name, value, many, .. } in expected {
             let (field, key) = name.split_once('.').map_or((name.as_str(), None), |(field, key)| (field, Some(key)));
-            let column = Column::of_data(field, key.filter(|_| rows != Rows::Pages), CellKind::Text);
+            let key_column = key.filter(|_| rows != Rows::Pages);
+            // Items of which there are none have no fields to be columns of.
+            let kind = if key_column == key { kind_of(*value, *many) } else { CellKind::Json };
+            let column = Column::of_data(field, key_column, kind);
             if ordered.iter().all(|known| known.source != column.source) {
                 let found = columns.iter().position(|known| known.source == column.source);
                 ordered.push(found.map_or(column, |found| columns.remove(found)));
@@ -215,8 +221,18 @@ fn add_column(columns: &mut Vec<Column>, field: &str, key: Option<&str>, value: 
     }
 }
 
+/// The kind of a column whose field has no values.
+fn kind_of(value: ValueType, many: bool) -> CellKind {
+    let kind = match value {
+        ValueType::Number => CellKind::Float,
+        ValueType::Date => CellKind::Date,
+        _ => CellKind::Text,
+    };
+    if many { CellKind::List(Box::new(kind)) } else { kind }
+}
+
 /// The columns of the data that the last run extracted, in the order of its rules. Empty if they are not known any more.
-fn recorded_columns(results: &Results) -> Result<Vec<String>, ReadError> {
+fn recorded_columns(results: &Results) -> Result<Vec<DataColumn>, ReadError> {
     let runs = results.tracer()?.runs()?;
     let config = runs.iter().rev().find_map(|run| records::settings_of(&RunRecord::read(run)?)).unwrap_or_default();
     let rules = content_reader::extraction(&config.extract, config.extract_file.as_deref());

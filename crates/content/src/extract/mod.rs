@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 mod coerce;
 mod file;
 mod rule;
+mod schema;
 mod stream;
 #[cfg(test)]
 mod stream_tests;
@@ -24,6 +25,7 @@ use crate::select::Selector;
 use crate::structured::DataPath;
 use coerce::Coercion;
 pub(crate) use coerce::date_of as parse_date;
+pub use schema::{DataColumn, ValueType};
 use stream::StreamPlan;
 
 /// Rules that extract named fields from pages.
@@ -203,21 +205,6 @@ impl Extraction {
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
-    }
-
-    /// The names of the fields in the order of the rules, with fields of items as `items.field`: the columns of a
-    /// table.
-    pub fn columns(&self) -> Vec<String> {
-        let mut columns = Vec::new();
-        for field in &self.fields {
-            match &field.source {
-                Source::Items(_, inner) => {
-                    columns.extend(inner.iter().map(|inner| format!("{}.{}", field.name, inner.name)))
-                }
-                _ => columns.push(field.name.clone()),
-            }
-        }
-        columns
     }
 
     /// An empty tally for these rules.
