@@ -12,6 +12,7 @@ use argiope_core::{FinalOutcome, Frontier, Link, Outcome, Url};
 use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 use argiope_store::disk::{self, CrawlSettings};
 use receiver::{Receiver, Reply};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 fn argiope(arguments: &[&str]) -> Output {
@@ -167,6 +168,24 @@ fn a_crawl_ends_when_the_receiver_refuses_and_the_same_command_sends_the_rest() 
     assert!(messages.contains("it answered 403; run the same command to send the rest"), "{messages}");
     succeeds(&crawl);
     assert_eq!(urls(&receiver.stored()).len(), 10);
+}
+
+#[test]
+fn a_crawl_that_is_interrupted_while_it_sends_exits_as_interrupted() {
+    let (_web, root) = site(10);
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    // Tried again after more than a minute in all.
+    let receiver = Receiver::start([Reply::Status(503); 9]);
+    let url = receiver.url("/");
+    let mut process = start(&["crawl", &root, "-d", text(&directory), "--to", &url]);
+    receiver.wait_for_requests(1);
+    kill_process(Pid::from_child(&process), Signal::INT).expect("it runs");
+    assert_eq!(process.wait().expect("ended").code(), Some(130));
+    assert!(receiver.stored().is_empty());
+    let other = Receiver::start([]);
+    succeeds(&["crawl", &root, "-d", text(&directory), "--to", &other.url("/")]);
+    assert_eq!(urls(&other.stored()).len(), 10);
 }
 
 #[test]

@@ -409,8 +409,12 @@ pub(super) fn crawl<F: Store + Send + 'static>(
     }
     match sent {
         Some(Ok(line)) => print_line(messages, &line),
-        Some(Err(why)) if interrupt.exit_code().is_some() => print_message(messages, "note", &why),
-        Some(Err(why)) => return Ok(fail(messages, &why)),
+        Some(Err(why)) => {
+            let Some(code) = interrupt.exit_code() else { return Ok(fail(messages, &why)) };
+            // The crawl may have been finished, but the receiver does not have all records.
+            print_message(messages, "note", &why);
+            return Ok(ExitCode::from(code));
+        }
         None => {}
     }
     match printed {
