@@ -3,8 +3,8 @@
 //!
 //! The same command finds the same directory and resumes the crawl. The settings that decide which pages are crawled
 //! are stored with the first commit. If a command changes scope, depth, include or exclude, known links are judged
-//! again. If it changes another stored setting, such as the roots or the robots policy, it is refused. Settings that
-//! are not stored may change between runs.
+//! again. If it changes another stored setting, such as the robots policy, it is refused, and so are other roots unless
+//! the user asks to change them. Settings that are not stored may change between runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,15 @@ use argiope_core::crawl::schedule::keeper::Changes;
 use argiope_core::crawl::schedule::store_error::Remedy;
 use argiope_core::crawl::settings::{Resume, Setting, Settings as _};
 use argiope_store::Commits as _;
-use argiope_store::disk::{self, CrawlSettings, DiskFrontier, Files, MarkFile, OutputHash, Requeued, SettingChange};
+use argiope_store::disk::{
+    self, CrawlSettings, DiskFrontier, Files, MarkFile, OtherRoots, OutputHash, Requeued, SettingChange,
+};
 
 use crate::writer_thread::{LockedDirectory, OutputFile, OutputTarget};
-use crate::{atomic_file, rejudge};
+use crate::{atomic_file, changed_roots, rejudge};
+
+/// How many roots a message names.
+const MAX_NAMED_ROOTS: usize = 10;
 
 /// The setting that names the digest of bodies.
 const DIGEST: &str = "digest";
@@ -47,6 +52,15 @@ impl Directory {
     /// Opens the directory of this crawl, or creates it; with `fresh`, after removing the files of an earlier crawl.
     /// Truncates its output files to the last commit.
     pub fn open(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
+        Self::open_with(path, rules, config, OtherRoots::Refused)
+    }
+
+    /// As [`Directory::open`]; the roots may be others than those of the earlier crawl.
+    pub fn open_with_changed_roots(path: &Path, rules: &Rules, config: &Config) -> Result<Self, StoreError> {
+        Self::open_with(path, rules, config, OtherRoots::Accepted)
+    }
+
+    fn open_with(path: &Path, rules: &Rules, config: &Config, roots: OtherRoots) -> Result<Self, StoreError> {
         check_is_directory(path)?;
         let digest = digest_of(path, rules, config);
         let (settings, memory) = (settings(rules, config, digest), frontier_memory(rules));
@@ -55,7 +69,7 @@ impl Directory {
             let (opened, removed) = disk::start_over(path, &settings, records_name.as_deref(), memory)?;
             return Ok(Self { removed, ..Self::of(path, opened, digest)? });
         }
-        let mut opened = disk::open(path, &settings, memory)?;
+        let mut opened = disk::open_with(path, &settings, memory, roots)?;
         let changes = std::mem::take(&mut opened.changes);
         let mut directory = Self::of(path, opened, digest)?;
         // Continue a recrawl that was interrupted while its links were queued.
@@ -95,7 +109,10 @@ impl Directory {
         self.keep_progress(&progress)?;
         let listed = |values: &[String]| if values.is_empty() { "none".to_owned() } else { values.join(" ") };
         for SettingChange { name, before, now } in changes {
-            self.messages.push(format!("--{name} is changed: it was {}, and is {}", listed(before), listed(now)));
+            self.messages.push(match name.as_str() {
+                "roots" => described_roots(before, now),
+                name => format!("--{name} is changed: it was {}, and is {}", listed(before), listed(now)),
+            });
         }
         self.has_changes = true;
         self.messages.push(format!(
@@ -331,6 +348,18 @@ pub struct DirectoryParts {
     pub rules: Rules,
 }
 
+/// What a change of roots added and removed.
+fn described_roots(before: &[String], now: &[String]) -> String {
+    let named = |what: &str, roots: &[String], others: &[String]| {
+        let roots: Vec<&str> = roots.iter().filter(|root| !others.contains(root)).map(String::as_str).collect();
+        let more = roots.len().saturating_sub(MAX_NAMED_ROOTS);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let shown = roots.get(..MAX_NAMED_ROOTS).unwrap_or(&roots).join(" ");
+        if roots.is_empty() { String::new() } else { format!("; {what} {shown}{rest}") }
+    };
+    format!("the roots are changed{}{}", named("added", now, before), named("removed", before, now))
+}
+
 /// Refuses to overwrite a report that this crawl did not write.
 fn refuse_foreign_report(directory: &Path) -> Result<(), StoreError> {
     let report = directory.join(disk::REPORT);
@@ -420,7 +449,7 @@ fn settings(rules: &Rules, config: &Config, digest: DigestAlgorithm) -> CrawlSet
     let mut roots: Vec<String> = rules
         .roots
         .iter()
-        .map(|root| root.candidates.iter().map(|url| url.as_str()).collect::<Vec<_>>().join(" or "))
+        .map(|root| root.candidates.iter().map(|url| url.as_str()).collect::<Vec<_>>().join(changed_roots::OR))
         .collect();
     roots.sort_unstable();
     roots.dedup();

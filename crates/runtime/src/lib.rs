@@ -3,6 +3,7 @@
 //! The library `argiope` and the command `argiope-cli` are built on this crate. Its API is not stable.
 
 pub mod atomic_file;
+pub mod changed_roots;
 pub mod content_reader;
 mod cookies;
 pub mod directory;

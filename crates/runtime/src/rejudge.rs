@@ -19,6 +19,8 @@ use argiope_core::page::sitemap::SitemapBounds;
 use argiope_core::{LinkKind, Url, UrlRef};
 use argiope_store::disk::{self, DiskFrontier, GraphRound, HistoryEvent, LinkGraph, SettingChange};
 
+use crate::changed_roots;
+
 /// Queues the links that are admitted now; returns how many there are.
 pub fn rejudge(
     directory: &Path,
@@ -73,7 +75,10 @@ fn settings_before(config: &Config, changes: &[SettingChange]) -> Config {
     let mut config = config.clone();
     for SettingChange { name, before, .. } in changes {
         if let Some(setting) = Config::TABLE.iter().find(|setting| setting.key == name) {
-            let texts: Vec<OsString> = before.iter().map(OsString::from).collect();
+            let texts: Vec<OsString> = match name.as_str() {
+                "roots" => before.iter().map(|root| changed_roots::as_written(root).into()).collect(),
+                _ => before.iter().map(OsString::from).collect(),
+            };
             // Ignored: a stored value that cannot be read is as if it had not changed.
             let _ = config.set(setting, &texts);
         }

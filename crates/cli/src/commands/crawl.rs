@@ -113,10 +113,12 @@ pub(super) fn crawl_in_directory(
     rules: Rules,
     fetchers: Fetchers,
 ) -> Result<ExitCode, Error> {
-    let CommandSettings { crawl: config, messages, .. } = settings;
+    let CommandSettings { crawl: config, io, messages, notes, .. } = settings;
     let messages = *messages;
+    notes.iter().for_each(|note| print_message(messages, "note", note));
     let path = directory::directory_path(config, &rules);
-    let mut directory = Directory::open(&path, &rules, config)?;
+    let open = if io.changes_roots() { Directory::open_with_changed_roots } else { Directory::open };
+    let mut directory = open(&path, &rules, config)?;
     for name in &directory.removed {
         print_line(messages, &format!("removed {}", path.join(name).display()));
     }

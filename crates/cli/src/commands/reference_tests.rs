@@ -80,7 +80,7 @@ The *roots* are the URLs that you give. [Introduction](introduction.md#terms) ex
 A crawl resumes if its crawl directory exists. Its flags may differ from those of the run before, with these rules:
 
 - The roots, {} must be the same. Otherwise the command names the difference and exits with code 2. Give another \
-directory (`-d`), or start over with `--fresh`.
+directory (`-d`), or start over with `--fresh`. `--add-root` and `--remove-root` change the roots.
 - {} may change. The new values are applied to all known links: links that are in scope now are queued, and queued links \
 that are out of scope now are not fetched. Fetched pages stay.
 - All other flags may change. The new values apply to this run.

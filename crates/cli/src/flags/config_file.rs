@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use argiope_core::crawl::rules::{Config, ConfigError, Root};
+use argiope_runtime::changed_roots::{ChangedRoots, changed_roots};
 use serde::Deserialize as _;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -33,7 +34,54 @@ pub fn crawl_settings(args: &CrawlArgs) -> Result<CommandSettings, UsageError> {
     if let Some(path) = &settings.io.input {
         config.roots.extend(read_roots(path, config.max_url)?);
     }
+    if settings.io.changes_roots() {
+        change_roots(&mut settings)?;
+    }
     Ok(settings)
+}
+
+/// Sets the roots of the crawl in the directory, with those that are added and without those that are removed.
+fn change_roots(settings: &mut CommandSettings) -> Result<(), UsageError> {
+    let fail = |why: &str| Err(UsageError(format!("--add-root and --remove-root {why}")));
+    let CommandSettings { crawl: config, io, fleet, notes, .. } = settings;
+    let Some(directory) = &config.out else { return fail("need -d, the directory of the crawl") };
+    if fleet.is_set() {
+        return fail("cannot be used in a fleet: its processes have agreed on the roots");
+    }
+    if config.fresh {
+        return fail("contradict --fresh, which starts a new crawl; give all its roots");
+    }
+    if !config.roots.is_empty() {
+        return fail("change the roots that the crawl has; leave out the other roots");
+    }
+    io.add_root = with_files(&io.add_root, config.max_url)?;
+    io.remove_root = with_files(&io.remove_root, config.max_url)?;
+    let Some(ChangedRoots { roots, unknown }) = changed_roots(directory, &io.add_root, &io.remove_root) else {
+        let shown = directory.display().to_string();
+        return fail(&format!("need an earlier crawl, and {} has none", visible(&shown)));
+    };
+    if roots.is_empty() {
+        return fail("leave no root; remove the directory instead");
+    }
+    config.roots = roots;
+    let note = |root: String| format!("{} is no root of this crawl, so it is not removed", visible(&root));
+    *notes = unknown.into_iter().map(note).collect();
+    Ok(())
+}
+
+/// Roots, with those in the files that `@FILE` names.
+fn with_files(roots: &[String], max_url: usize) -> Result<Vec<String>, UsageError> {
+    let mut all = Vec::new();
+    for root in roots {
+        match root.strip_prefix('@') {
+            Some(path) => all.extend(read_roots(Path::new(path), max_url)?),
+            None => {
+                check_not_a_file(root)?;
+                all.push(root.clone());
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The settings of `argiope fetch`: flags override the defaults.
@@ -129,6 +177,7 @@ fn parse_settings<'t>(
         io: CommandIo::deserialize(deserializer(io)).map_err(describe)?,
         messages: MessageSettings::deserialize(deserializer(messages)).map_err(describe)?,
         fleet: FleetFlags::deserialize(deserializer(fleet)).map_err(describe)?,
+        notes: Vec::new(),
     };
     Ok((settings, own))
 }
@@ -240,6 +289,8 @@ mod tests {
             parse_settings(text, "x", &[]).map(|(settings, _)| settings).unwrap();
         let all = CommandIo {
             input: Some("roots.txt".into()),
+            add_root: Vec::new(),
+            remove_root: Vec::new(),
             csv: Some("pages.csv".into()),
             raw_csv: true,
             to: Some("https://h/".into()),

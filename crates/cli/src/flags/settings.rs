@@ -20,6 +20,9 @@ pub struct CommandSettings {
     pub messages: MessageSettings,
     #[serde(skip)]
     pub fleet: FleetFlags,
+    /// Remarks on the settings, which are printed when the crawl starts.
+    #[serde(skip)]
+    pub notes: Vec<String>,
 }
 
 argiope_core::settings! {
@@ -31,6 +34,14 @@ argiope_core::settings! {
             ///
             /// Blank lines and lines that start with # are skipped.
             input: Option<PathBuf> = None => local("FILE").short('i').common(CRAWL);
+            /// Add this root to the crawl in the directory `out` (repeatable; @FILE: the roots in a file, one per line)
+            ///
+            /// The roots of the crawl are known and are not given again. Known links are judged again.
+            add_root: Vec<String> = Vec::new() => local("URL").unstored().page("howto/many-sites.md#add-and-remove-sites");
+            /// Remove this root from the crawl in the directory `out` (repeatable; @FILE as for `add_root`)
+            ///
+            /// Pages that were fetched stay, also that of the root.
+            remove_root: Vec<String> = Vec::new() => local("URL").unstored().page("howto/many-sites.md#add-and-remove-sites");
         }
         "Output and resources" in CRAWL | DEMO => {
             /// When the crawl ends, write a table of all pages and extracted fields to this file (- is standard output)
@@ -136,6 +147,13 @@ argiope_core::words! {
 argiope_core::setting_values! {
     FailOn: SettingForm::Words(FailOn::WORDS), parse_text;
     PushFormat: SettingForm::Words(PushFormat::WORDS), parse_text;
+}
+
+impl CommandIo {
+    /// Whether the roots of an existing crawl are changed.
+    pub fn changes_roots(&self) -> bool {
+        !self.add_root.is_empty() || !self.remove_root.is_empty()
+    }
 }
 
 impl CommandSettings {

@@ -23,9 +23,19 @@ const MAX_CRAWL_FILE: u64 = 1 << 30;
 /// marks as rejudged.
 pub type CrawlSettings = BTreeMap<String, Vec<String>>;
 
+/// Whether a run may have other roots than the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherRoots {
+    /// The crawl in the directory is another one then.
+    Refused,
+    /// Known links are judged again, as when the scope changes.
+    Accepted,
+}
+
 /// Whether a later run may change a setting. The new value is then applied to all known links again.
-fn may_change(key: &str) -> bool {
-    Config::TABLE.iter().any(|setting| setting.key == key && setting.resume == Resume::Rejudged)
+fn may_change(key: &str, roots: OtherRoots) -> bool {
+    (key == "roots" && roots == OtherRoots::Accepted)
+        || Config::TABLE.iter().any(|setting| setting.key == key && setting.resume == Resume::Rejudged)
 }
 
 /// A setting whose value in the current command differs from that in the directory.
@@ -132,11 +142,12 @@ impl CrawlFile {
         &self,
         files: &dyn Files,
         settings: &CrawlSettings,
+        roots: OtherRoots,
     ) -> Result<Vec<SettingChange>, StoreError> {
         let values = |settings: &CrawlSettings, name: &str| settings.get(name).cloned().unwrap_or_default();
         let names: BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
         let differs = |name: &&&String| self.settings.get(**name) != settings.get(**name);
-        if names.iter().filter(differs).all(|name| may_change(name)) {
+        if names.iter().filter(differs).all(|name| may_change(name, roots)) {
             let changed = names.iter().filter(differs).map(|name| {
                 let (before, now) = (values(&self.settings, name), values(settings, name));
                 SettingChange { name: (*name).clone(), before, now }

@@ -3,7 +3,7 @@
 //! The first commit writes `crawl.json` under a temporary name and renames it. A crawl exists if and only if this file
 //! exists. Other files without it are leftovers of an interrupted start.
 
-use super::crawl_file::{CrawlFile, CrawlSettings, NAME, SettingChange, TEMPORARY_NAME};
+use super::crawl_file::{CrawlFile, CrawlSettings, NAME, OtherRoots, SettingChange, TEMPORARY_NAME};
 use super::fault::{damaged, failed, failed_to_open};
 use super::files::Files;
 use super::frontier::DiskFrontier;
@@ -51,8 +51,18 @@ pub struct OpenedDirectory {
 /// Opens a crawl directory, or creates it. Output files are not changed (see [`truncate_output`]). The frontier may use
 /// `memory_limit` bytes of memory; beyond that it uses the disk.
 pub fn open(directory: &Path, settings: &CrawlSettings, memory_limit: usize) -> Result<OpenedDirectory, StoreError> {
+    open_with(directory, settings, memory_limit, OtherRoots::Refused)
+}
+
+/// As [`open`]. `roots` says whether the roots may be others than those of the directory.
+pub fn open_with(
+    directory: &Path,
+    settings: &CrawlSettings,
+    memory_limit: usize,
+    roots: OtherRoots,
+) -> Result<OpenedDirectory, StoreError> {
     let (files, lock) = lock_directory(directory)?;
-    let opened = open_within(files, settings, memory_limit)?;
+    let opened = open_files(files, settings, memory_limit, roots)?;
     Ok(OpenedDirectory { lock: Some(lock), ..opened })
 }
 
@@ -105,12 +115,21 @@ pub fn open_within(
     settings: &CrawlSettings,
     memory_limit: usize,
 ) -> Result<OpenedDirectory, StoreError> {
+    open_files(files, settings, memory_limit, OtherRoots::Refused)
+}
+
+fn open_files(
+    files: Arc<dyn Files>,
+    settings: &CrawlSettings,
+    memory_limit: usize,
+    roots: OtherRoots,
+) -> Result<OpenedDirectory, StoreError> {
     if is_being_removed(&*files) {
         remove_in(&files, None)?;
     }
     match CrawlFile::find(&*files, NAME)? {
         Some(mut found) => {
-            let changes = found.compare(&*files, settings)?;
+            let changes = found.compare(&*files, settings, roots)?;
             let recovered = DiskFrontier::open(files, found.crawl, found.key, memory_limit)?;
             let (frontier, mut writer, messages) = (recovered.frontier, recovered.writer, recovered.messages);
             if !changes.is_empty() {

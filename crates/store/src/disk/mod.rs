@@ -60,10 +60,10 @@ mod trace;
 
 pub use commits::{Commits, CommittedOutput, Store};
 pub use compaction::Compaction;
-pub use crawl_file::{CrawlFile, CrawlSettings, SettingChange};
+pub use crawl_file::{CrawlFile, CrawlSettings, OtherRoots, SettingChange};
 pub use directory::{
-    OpenedDirectory, PUSH, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, is_inside, open, open_in, open_within, remove,
-    settings_of, start_over, start_over_in, truncate_output,
+    OpenedDirectory, PUSH, REPORT, SOCKET, SOCKET_FOLDER, crawled_by, is_inside, open, open_in, open_with, open_within,
+    remove, settings_of, start_over, start_over_in, truncate_output,
 };
 pub use fault::failed;
 pub use fault::is_full;

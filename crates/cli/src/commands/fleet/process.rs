@@ -40,7 +40,7 @@ use crate::wording;
 
 /// Checks the flags, and takes part in a crawl that other processes share.
 pub fn crawl(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
-    let CommandSettings { crawl: config, io, messages, fleet: flags } = settings;
+    let CommandSettings { crawl: config, io, messages, fleet: flags, notes: _ } = settings;
     let address = flags.frontier.as_deref().unwrap_or_default();
     let name = flags.name.clone().unwrap_or_default();
     if config.out.is_none() {
