@@ -75,6 +75,14 @@ fn the_tutorial_about_tables_gives_products() {
 }
 
 #[test]
+fn the_tutorial_about_new_pages_leaves_the_others_out() {
+    let printed = follow("tutorial-new.md");
+    for part in ["28 list.csv", "not among the links that --pick and --next choose", "27 listed.csv", "0 new.jsonl"] {
+        assert!(printed.contains(part), "{part} is missing in:\n{printed}");
+    }
+}
+
+#[test]
 fn the_tutorial_about_archives_finds_the_lost_page() {
     let printed = follow("tutorial-archive.md");
     for part in [".warc.gz", "404 Not Found", "73 pages from 1 host", "73 unchanged"] {

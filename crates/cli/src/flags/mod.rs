@@ -55,6 +55,12 @@ Examples:
       a whole site
   argiope crawl https://example.com/docs/ --scope prefix --exclude '\\.pdf$'
       one part of it, without PDFs
+  argiope crawl https://shop.example/list --pick .products --next '.pager a' --follow data
+      a list page by page, with links that are only in the data of scripts
+  argiope crawl example.com --only sitemap --since 2026-01-31
+      what the sitemaps list as changed since a date
+  argiope crawl -d many.crawl --add-root https://new.example/
+      one more site for an existing crawl
   argiope crawl example.com --max-pages 500 --jsonl pages.jsonl
       exactly 500 pages, with a record for each URL
   argiope crawl example.com --jsonl - -q | jq -r 'select(.outcome == \"http_error\") | .url'
