@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use argiope_core::crawl::schedule::frontier::{Settlement, put_all};
 use argiope_core::{FinalOutcome, Frontier, Link, Outcome, Url};
-use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
+use argiope_practice::{CertificateKind, PracticeWeb, RequestMatch, Response, RunningWeb, Site};
 use argiope_store::disk::{self, CrawlSettings};
 use receiver::{Receiver, Reply};
 use rustix::process::{Pid, Signal, kill_process};
@@ -244,6 +244,26 @@ fn records_go_through_the_proxy_and_without_the_logins_of_the_site() {
     assert!(
         requests.iter().all(|request| request.header("authorization").is_none() && request.header("x-site").is_none())
     );
+}
+
+#[test]
+fn the_certificate_of_a_receiver_is_verified() {
+    let (_web, root) = site(3);
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("c");
+    succeeds(&["crawl", &root, "-d", text(&directory), "-q"]);
+    let secure = Site::https("127.0.0.1:0", CertificateKind::Good).expect("a socket");
+    let url = secure.url("/in");
+    let secure = secure.when(RequestMatch::post("/in").body("{\"id\":"), Response::html("taken"));
+    let secure = PracticeWeb::new().site(secure.fallback(Response::status(404))).start().expect("it is served");
+    let refused = argiope(&["export", text(&directory), "--to", &url]);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{message}");
+    assert!(message.contains("certificate") && !message.contains("given up after"), "{message}");
+    let authority = folder.path().join("ca.pem");
+    std::fs::write(&authority, secure.ca_pem()).expect("written");
+    let sent = succeeds(&["export", text(&directory), "--to", &url, "--ca-cert", text(&authority)]);
+    assert!(sent.contains("sent 3 records"), "{sent}");
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use argiope_core::Link;
 use argiope_core::base::custom_request::{CustomRequest, Method};
 use argiope_core::crawl::rules::{Config, HeaderLine, ProgramSettings, RobotsPolicy, Root, ScopeKind};
 use argiope_core::page::reader::DeliveredBodies;
+use argiope_core::{ErrorKind, Link};
 use argiope_runtime::fetchers::Fetchers;
 use base64::Engine as _;
 use serde::Deserialize;
@@ -102,9 +102,17 @@ impl RecordReceiver {
             Err(error) => return Ok(ReceiverAnswer::Later(error.to_string(), None)),
         };
         let Some(visit) = visit else { return Ok(ReceiverAnswer::Later("no request was sent".to_owned(), None)) };
-        let error = visit.facts.error.as_ref().map(|failure| failure.advised(wording::advice).into_owned());
+        let failure = visit.facts.error.as_ref();
         let Some(status) = visit.facts.status else {
-            return Ok(ReceiverAnswer::Later(error.unwrap_or_else(|| "there was no answer".to_owned()), None));
+            let why = failure.map(|failure| failure.advised(wording::advice).into_owned());
+            let why = why.unwrap_or_else(|| "there was no answer".to_owned());
+            return Ok(match failure.map(|failure| failure.kind) {
+                // A certificate or an address that is not accepted now is not accepted later either.
+                Some(ErrorKind::Tls | ErrorKind::PrivateAddress | ErrorKind::BlockedPort) => {
+                    ReceiverAnswer::Refused(why)
+                }
+                _ => ReceiverAnswer::Later(why, None),
+            });
         };
         let text = visit.body.as_ref().map(|body| body.bytes.as_slice()).unwrap_or_default();
         Ok(match status {
