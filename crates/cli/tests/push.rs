@@ -155,6 +155,45 @@ fn a_crawl_sends_its_records_through_kills_and_rounds() {
 }
 
 #[test]
+fn records_that_a_power_cut_took_back_are_replaced_at_the_receiver() {
+    let (_web, root) = site(10);
+    let folder = tempfile::tempdir().expect("a folder");
+    let [directory, copy] = ["c", "copy"].map(|name| folder.path().join(name));
+    let receiver = Receiver::start([]);
+    let url = receiver.url("/");
+    let crawl = ["crawl", &root, "-d", text(&directory), "--to", &url, "--max-pages"];
+    succeeds(&[&crawl[..], &["4"]].concat());
+    copy_folder(&directory, &copy);
+    succeeds(&[&crawl[..], &["10"]].concat());
+    assert_eq!(receiver.taken(), 10);
+    // The disk has the directory as it was before, and what the receiver has.
+    std::fs::copy(directory.join("push.json"), copy.join("push.json")).expect("copied");
+    std::fs::remove_dir_all(&directory).expect("removed");
+    std::fs::rename(&copy, &directory).expect("renamed");
+    succeeds(&[&crawl[..], &["10"]].concat());
+    let stored: BTreeSet<String> = receiver.stored().iter().map(|record| record["started"].to_string()).collect();
+    let lines = argiope(&["export", text(&directory), "--format", "jsonl"]).stdout;
+    let records = String::from_utf8(lines).expect("UTF-8");
+    let records = records.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let pages: Vec<Value> = records.filter(|record| record["type"] == "page").collect();
+    assert_eq!(pages.len(), 10);
+    assert!(pages.iter().all(|page| stored.contains(&page["started"].to_string())), "the receiver has all of them");
+}
+
+/// Copies the files of a crawl directory.
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("created");
+    for entry in std::fs::read_dir(from).expect("a folder").flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else if entry.path().is_file() {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+#[test]
 fn a_crawl_ends_when_the_receiver_refuses_and_the_same_command_sends_the_rest() {
     let (_web, root) = site(10);
     let folder = tempfile::tempdir().expect("a folder");

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::StoreError;
 use argiope_core::crawl::rules::{Config, HeaderLine};
 use argiope_core::crawl::schedule::keeper::Change;
+use argiope_core::{StoreError, StoreErrorKind};
 use argiope_store::disk::RecordLog;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -25,7 +25,7 @@ use crate::records::{self, ReadError};
 use crate::wording;
 
 pub use control::PushControl;
-use place::PlaceFile;
+use place::{PlaceFile, ReceiverPlace};
 use receiver::{ReceiverAnswer, RecordReceiver};
 
 /// Maximum number of records in a batch.
@@ -49,6 +49,8 @@ pub struct Push {
     /// Only pages with one of these changes; all if it is empty.
     changes: Vec<Change>,
     place: PlaceFile,
+    /// Where this process continues to read the log; `None` before it has read it.
+    next: Option<u64>,
     control: Arc<PushControl>,
 }
 
@@ -76,6 +78,10 @@ pub fn check(to: &str, format: PushFormat, headers: &[HeaderLine], crawl: &Confi
     RecordReceiver::new(to, format, headers, crawl).map(drop)
 }
 
+fn hash_of(line: &[u8]) -> String {
+    format!("{:016x}", xxh3_64(line))
+}
+
 /// A record and its position in the log.
 type Entry = (u64, Vec<u8>);
 
@@ -95,7 +101,7 @@ impl Push {
         let shown = receiver.url().split(['?', '#']).next().unwrap_or_default().to_owned();
         let place = PlaceFile::open(directory, &shown, key)?;
         let (directory, changes) = (directory.to_owned(), changes.to_vec());
-        Ok(Self { directory, receiver, format, changes, place, control: Arc::default() })
+        Ok(Self { directory, receiver, format, changes, place, next: None, control: Arc::default() })
     }
 
     /// Stops and observes the sending from other threads.
@@ -112,7 +118,10 @@ impl Push {
     pub fn send_new(&mut self) -> Result<(), PushError> {
         let log = RecordLog::open(&self.directory)?;
         self.place.belongs_to(log.crawl());
-        let (from, after) = (self.place.place.from, self.place.place.after);
+        if self.next.is_none() && !self.has_last_sent(&log)? {
+            self.place.restart();
+        }
+        let (from, after) = (self.next.unwrap_or(self.place.place.from), self.place.place.after);
         let (mut batch, mut bytes) = (Vec::new(), 0);
         let end = log.read(from, |position, line| {
             if position <= after || !self.is_sent(line)? {
@@ -127,11 +136,33 @@ impl Push {
             Ok::<(), PushError>(())
         })?;
         self.deliver(&batch)?;
-        if end > from {
-            self.place.place.from = end;
+        if self.place.place.after > after {
+            // The last record that was sent is after this position, where the next process looks for it.
+            self.place.place.from = from;
             self.place.save()?;
         }
+        self.next = Some(end);
         Ok(())
+    }
+
+    /// Whether the last record that the receiver has is still in the log, or was removed by a compaction. It is not after
+    /// a power cut that came before the record was durable: the resumed crawl has other records at these positions.
+    fn has_last_sent(&self, log: &RecordLog) -> Result<bool, PushError> {
+        let ReceiverPlace { from, after, check, .. } = &self.place.place;
+        if *after == 0 || *after < log.first() {
+            return Ok(true);
+        }
+        let mut is_found = false;
+        let read = log.read(*from, |position, line| {
+            is_found |= position == *after && hash_of(line) == *check;
+            Ok::<(), StoreError>(())
+        });
+        match read {
+            Ok(_) => Ok(is_found),
+            // Reading cannot begin at this position any more. Real damage is found when the log is read from its beginning.
+            Err(error) if error.kind == StoreErrorKind::Damaged => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether a record is among those that are sent: the final outcome of a URL.
@@ -142,7 +173,7 @@ impl Push {
 
     /// Sends records until the receiver has them. If they are too many for it, sends them in two parts.
     fn deliver(&mut self, entries: &[Entry]) -> Result<(), PushError> {
-        let Some((last, _)) = entries.last() else { return Ok(()) };
+        let Some((last, line)) = entries.last() else { return Ok(()) };
         let mut tries = 0;
         loop {
             let answer = self.receiver.post(self.body(entries)).map_err(|UsageError(why)| ReadError::Usage(why))?;
@@ -174,7 +205,7 @@ impl Push {
                 return Err(PushError::Stopped);
             }
         }
-        self.place.place.after = *last;
+        (self.place.place.after, self.place.place.check) = (*last, hash_of(line));
         self.place.save()?;
         self.control.add_sent(entries.len() as u64);
         Ok(())

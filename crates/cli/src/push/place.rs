@@ -27,6 +27,8 @@ pub struct ReceiverPlace {
     pub from: u64,
     /// The receiver has the records up to this position.
     pub after: u64,
+    /// A hash of the record at this position.
+    pub check: String,
 }
 
 /// The content of the file.
@@ -55,8 +57,14 @@ impl PlaceFile {
     pub fn belongs_to(&mut self, crawl: u64) {
         let crawl = format!("{crawl:016x}");
         if self.place.crawl != crawl {
-            self.place = ReceiverPlace { crawl, from: 0, after: 0, ..self.place.clone() };
+            self.place.crawl = crawl;
+            self.restart();
         }
+    }
+
+    /// Begins with the first record.
+    pub fn restart(&mut self) {
+        (self.place.from, self.place.after) = (0, 0);
     }
 
     /// Stores the place, beside those of other receivers.

@@ -34,6 +34,11 @@ impl RecordLog {
         self.crawl
     }
 
+    /// The position at which the log begins; records before it were removed by a compaction.
+    pub fn first(&self) -> u64 {
+        self.log.first()
+    }
+
     /// Calls `each` with the position and the text of every record from `from` on, which is 0 or what an earlier call
     /// returned: where a later call continues. Records that a compaction has removed meanwhile are left out.
     pub fn read<E: From<StoreError>>(
