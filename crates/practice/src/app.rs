@@ -51,7 +51,7 @@ kind === 'spider' ? spider(id) : list();
 const CLICKS: &str = r##"<!doctype html><title>Clicks</title>
 <a href="/from-shadow">a link, which is not clicked</a>
 <button id=show>more</button> <div id=tab>tab</div> <a href="#/route">route</a> <button id=post>delete</button>
-<form action="/form"><button>send</button></form> <button id=remove>remove</button><p id=place></p>
+<form action="/form"><button>send</button></form> <form action="/sent" method=post><input name=a></form> <button id=remove>remove</button><p id=place></p>
 <script>
 const get = (id) => document.getElementById(id), place = get('place');
 get('show').onclick = () => { place.innerHTML = '<button id=second>second</button>';

@@ -95,6 +95,12 @@ impl ArchivedPages {
         Ok(Some(ArchivedPage { url, body, content_type, charset, is_rendered: true }))
     }
 
+    /// The picture of the page of a record, as PNG.
+    pub fn screenshot(&mut self, record: &StoredRecord) -> Result<Option<Vec<u8>>, ReadError> {
+        let Some(location) = record.warc.as_ref().and_then(|location| location.screenshot()) else { return Ok(None) };
+        Ok(Some(self.block(&location)?.response))
+    }
+
     /// The location of the first WARC record with the same body as this record.
     fn original(&mut self, record: &StoredRecord) -> Result<Option<WarcLocation>, ReadError> {
         if self.originals.is_none() {
@@ -152,9 +158,9 @@ pub(super) fn own_and_body_locations(location: &WarcLocation) -> impl DoubleEnde
     [Some(own), body].into_iter().flatten()
 }
 
-/// As [`own_and_body_locations`], then the rendered document if there is one.
+/// As [`own_and_body_locations`], then the rendered document and the picture, if there are any.
 pub(super) fn all_locations(location: &WarcLocation) -> impl Iterator<Item = WarcLocation> {
-    own_and_body_locations(location).chain(location.rendered_document())
+    own_and_body_locations(location).chain(location.rendered_document()).chain(location.screenshot())
 }
 
 /// A reader of the decompressed record. `member` is the compressed record: a gzip member or a zstd frame, which differ in

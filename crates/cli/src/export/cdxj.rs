@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, Read, Write};
 
 use argiope_core::base::escape::write_json;
-use argiope_core::crawl::warc::{RENDERED_SCHEME, WarcLocation};
+use argiope_core::crawl::warc::{RENDERED_SCHEME, SCREENSHOT_SCHEME, WarcLocation};
 use argiope_core::{StoreError, StoreErrorKind, UrlRef};
 use serde::Serialize;
 
@@ -104,7 +104,7 @@ impl<F: Fn(&WarcLocation) -> Option<WarcLocation>> Index<F> {
     /// Adds a record of the archive. `page` is the record of the crawl that refers to it.
     fn add(&mut self, head: &RecordHead, page: Option<&StoredRecord>, location: WarcLocation) -> Result<(), ReadError> {
         let target = head.field("WARC-Target-URI").or(page.map(|page| &*page.url)).unwrap_or_default();
-        let Some(key) = UrlRef::from_normal(target).map(surt).or_else(|| key_of_document(target)) else {
+        let Some(key) = UrlRef::from_normal(target).map(surt).or_else(|| key_of_view(target)) else {
             return Ok(());
         };
         let has_head = head.field("WARC-Type") == Some("response");
@@ -160,9 +160,10 @@ impl<F: Fn(&WarcLocation) -> Option<WarcLocation>> Index<F> {
     }
 }
 
-/// The key of a rendered document.
-fn key_of_document(target: &str) -> Option<String> {
-    target.starts_with(RENDERED_SCHEME).then(|| target.to_owned())
+/// The key of a rendered document, or of a picture.
+fn key_of_view(target: &str) -> Option<String> {
+    let is_view = [RENDERED_SCHEME, SCREENSHOT_SCHEME].iter().any(|scheme| target.starts_with(scheme));
+    is_view.then(|| target.to_owned())
 }
 
 /// The start of a WARC record.

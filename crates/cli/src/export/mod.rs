@@ -19,6 +19,7 @@ mod file_types;
 mod links;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod screenshots;
 mod site;
 mod sitemap;
 #[cfg(feature = "sqlite")]
@@ -153,6 +154,16 @@ pub const FORMATS: &[Format<ExportWriter>] = &[
         audience: Audience::Reader,
         flags: &[],
         write: ExportWriter { stream: None, folder: Some(|export, folder| site::site(export.results, folder)) },
+    },
+    Format {
+        name: "screenshots",
+        help: "Pictures of rendered pages, one PNG file per page (-o DIR/); needs a crawl with --warc --screenshot",
+        audience: Audience::Reader,
+        flags: &[],
+        write: ExportWriter {
+            stream: None,
+            folder: Some(|export, folder| screenshots::screenshots(export.results, folder)),
+        },
     },
     Format {
         audience: Audience::BinaryProgram,

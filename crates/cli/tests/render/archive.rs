@@ -164,3 +164,43 @@ fn a_crawl_without_an_archive_cannot_be_rendered() {
     assert!(message.contains("a.crawl"), "{message}");
     assert!(!folder.path().join("a.rendered.crawl").exists());
 }
+
+#[test]
+#[ignore = "needs headless-shell"]
+fn pictures_of_pages_are_archived_and_exported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = Site::http("127.0.0.1:0").expect("a socket").robots("User-agent: *\nDisallow:\n");
+    let root = site.url("/");
+    let tall = "<title>Tall</title><body style=\"margin:0\"><div style=\"height:2500px;background:#c33\"></div>";
+    let endless =
+        "<title>Endless</title><body style=\"margin:0\"><div style=\"height:90000px\"></div><a href=/tall>x</a>";
+    let site = site.page("/", Response::html(endless)).page("/tall", Response::html(tall));
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let arguments = ["crawl", &*root, "-q", "-d", "a.crawl", "--render", "always", "--warc", "--screenshot"];
+    stdout(folder.path(), &[&arguments[..], &["--interact", "click"]].concat());
+    let pages = pages(folder.path(), "a.crawl");
+    assert!(pages.iter().all(|page| page["warc"]["screenshot"].as_u64() > Some(0)), "{pages:?}");
+    let output = argiope(folder.path(), &["export", "a.crawl", "--format", "screenshots", "-o", "pictures/"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.contains("2 pictures"), "{message}");
+    let mut sizes = Vec::new();
+    png_sizes(&folder.path().join("pictures"), &mut sizes);
+    sizes.sort_unstable();
+    assert_eq!(sizes, [(1280, 2500), (1280, 8000)]);
+    let index = stdout(folder.path(), &["export", "a.crawl", "--format", "cdxj"]);
+    assert!(index.contains(&format!("urn:view:{root}tall")), "{index}");
+}
+
+/// Width and height of the PNG files below a folder.
+fn png_sizes(folder: &Path, sizes: &mut Vec<(u32, u32)>) {
+    for path in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() {
+            png_sizes(&path, sizes);
+            continue;
+        }
+        let bytes = std::fs::read(&path).expect("a file");
+        assert!(bytes.starts_with(b"\x89PNG"), "{path:?}");
+        let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        sizes.push((number(16), number(20)));
+    }
+}

@@ -1,6 +1,7 @@
 //! `crawl --render`: the practice application and pages with hostile scripts, in a real browser.
 
 mod archive;
+mod doors;
 #[path = "../readers/mod.rs"]
 mod readers;
 mod without_scripts;
@@ -162,7 +163,17 @@ fn clicks_find_links_and_requests_and_change_nothing() {
     assert_eq!(record["title"], "Clicks", "the document is the one before the clicks: {record}");
     let seen: BTreeSet<String> = web.log().iter().map(|request| request.path.clone()).collect();
     assert!(seen.contains("/asked-by-click"), "{seen:?}");
-    assert!(!seen.contains("/changed-by-click") && !seen.contains("/form"), "{seen:?}");
+    for path in ["/changed-by-click", "/form", "/sent"] {
+        assert!(!seen.contains(path), "{path} was requested");
+    }
+    // A form with GET leads to a page. What could change something is recorded, and not followed.
+    let list = record["link_list"].as_array().expect("links");
+    let kinds = |path: &str| {
+        let url = format!("{root}{path}");
+        list.iter().filter(|link| link["url"] == *url).map(|link| link["kind"].clone()).collect::<Vec<Value>>()
+    };
+    assert!(kinds("form").contains(&"script".into()), "{list:?}");
+    assert_eq!((kinds("changed-by-click"), kinds("sent")), (vec!["form".into()], vec!["form".into()]));
     let explained = argiope(folder.path(), &["explain", "click.crawl", &page]);
     let text = String::from_utf8_lossy(&explained.stdout).into_owned();
     assert!(text.contains("rendered    --render always; "), "{text}");

@@ -28,7 +28,18 @@ impl Visit {
         let words = |visit: &Self| visit.findings.facts.as_ref().map_or(0, |facts| facts.words);
         let before = self.static_facts();
         let mut has_document = false;
-        let RenderedPage { end, document, busy, virtual_time, requests, refused, errors, links } = rendered;
+        let RenderedPage {
+            end,
+            document,
+            busy,
+            virtual_time,
+            requests,
+            refused,
+            errors,
+            links,
+            refused_links,
+            screenshot,
+        } = rendered;
         if let Some(document) = document {
             let (digest, looks_empty) = (self.findings.digest, self.looks_empty());
             let of_static_page = self.for_keeper.edges.take();
@@ -58,11 +69,14 @@ impl Visit {
                 self.findings.digest = digest;
                 if let Some((exchange, document)) = self.for_keeper.archive.as_mut().zip(archived) {
                     exchange.add_rendered(&document);
+                    if let Some(picture) = &screenshot {
+                        exchange.add_screenshot(picture);
+                    }
                 }
                 if let Some(facts) = &mut self.findings.facts {
                     facts.needs_scripts = looks_empty;
                 }
-                self.merge_links(&of_static_page.unwrap_or_default(), &links, rules);
+                self.merge_links(&of_static_page.unwrap_or_default(), &links, &refused_links, rules);
             } else {
                 self.for_keeper.edges = of_static_page;
             }
@@ -95,10 +109,17 @@ impl Visit {
         }
     }
 
-    /// Adds the links that only the static page has, and those that scripts opened, to the links of the document.
-    fn merge_links(&mut self, of_static_page: &LinkList, opened: &[String], rules: &Arc<Rules>) {
+    /// Adds the links that only the static page has, and those that scripts opened, to the links of the document. Where
+    /// requests were refused is recorded only, like the target of a form.
+    fn merge_links(&mut self, of_static_page: &LinkList, opened: &[String], refused: &[String], rules: &Arc<Rules>) {
         let of_document = self.for_keeper.edges.take().unwrap_or_default();
-        let merged = merge(of_static_page, &of_document, opened, &self.link.url, rules.max_url);
+        let mut merged = merge(of_static_page, &of_document, opened, &self.link.url, rules.max_url);
+        for url in refused.iter().filter_map(|text| Url::parse(text).ok()) {
+            let is_known = merged.texts().any(|(known, kind, ..)| known == url.as_str() && kind == LinkKind::Form);
+            if url.as_str().len() <= rules.max_url && !is_known {
+                merged.push(url.as_str(), LinkKind::Form, false);
+            }
+        }
         self.findings.rejected.clear();
         self.findings.skipped.clear();
         let body = self.body.take();
@@ -192,6 +213,8 @@ mod tests {
             refused: 1,
             errors: vec!["TypeError: x".into()],
             links: Vec::new(),
+            refused_links: Vec::new(),
+            screenshot: None,
         }
     }
 
@@ -204,7 +227,8 @@ mod tests {
         let (digest, bytes) = (visit.findings.digest, visit.facts.bytes_body);
         let document = "<title>Rendered</title><a href=/new>three more words</a><img src=/i.png>";
         let links = ["http://h.example/pushed#top", "http://h.example/", "http://h.example/static", "about:blank"];
-        let rendered = RenderedPage { links: links.map(str::to_owned).to_vec(), ..rendered(document) };
+        let refused_links = vec!["http://h.example/changed".to_owned(), "about:blank".to_owned()];
+        let rendered = RenderedPage { links: links.map(str::to_owned).to_vec(), refused_links, ..rendered(document) };
         visit.add_rendered(rendered, RenderReason::Always, 1, &rules);
         assert_eq!(visit.findings.title.as_deref(), Some("Rendered"));
         assert_eq!((visit.findings.digest, visit.facts.bytes_body), (digest, bytes));
@@ -213,6 +237,11 @@ mod tests {
             visit.for_keeper.found.iter().map(|(url, kind)| (url.target().to_owned(), kind)).collect();
         let expected = [("/new", LinkKind::Script), ("/static", LinkKind::Anchor), ("/pushed", LinkKind::Script)];
         assert_eq!(followed, expected.map(|(url, kind)| (url.to_owned(), kind)));
+        let edges = visit.for_keeper.edges.as_ref().expect("links");
+        assert_eq!(
+            edges.texts().last().map(|(url, kind, ..)| (url, kind)),
+            Some(("http://h.example/changed", LinkKind::Form))
+        );
         let facts = visit.findings.render.expect("it was rendered");
         assert_eq!((facts.links, facts.words, facts.ms, facts.virtual_ms), (2, 2, 48, 2_500));
         assert_eq!(visit.facts.started, Time::ZERO);

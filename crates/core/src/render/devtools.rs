@@ -8,19 +8,16 @@ use serde_json::json;
 use super::page_life::PageLife;
 use super::pipe::{Message, MessageSplitter};
 use super::protocol::{
-    self, Attached, Cookies, CreatedContext, CreatedTarget, Envelope, Evaluated, ExceptionThrown, FrameAttached,
-    Navigated, Outbox, Probe, Reply, RequestPaused, TabId, TargetCrashed, VirtualTime,
+    self, Attached, Cookies, CreatedContext, CreatedTarget, DrawnFrame, Envelope, Evaluated, ExceptionThrown,
+    FrameAttached, Navigated, Outbox, Probe, Reply, RequestPaused, TabId, TargetCrashed, VirtualTime,
 };
-use super::rendered_page::{PageInput, RenderedPage};
+use super::rendered_page::{HEIGHT, PageInput, RenderedPage, WIDTH};
 use super::request::{BrowserAnswer, BrowserRequest};
 use super::{RenderEnd, RenderLimits, snapshot};
 use crate::base::time::Time;
 
 /// Runs before all scripts of a page.
 const DOORS: &str = include_str!("doors.js");
-/// The size of the window.
-const WIDTH: u32 = 1_280;
-const HEIGHT: u32 = 800;
 
 /// What the caller must know about.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,7 +183,10 @@ impl DevTools {
         let id = digits.get(..end).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
         let Some((tab, _)) = id.and_then(|id| self.out.answered(id)) else { return };
         if let Some(page) = self.pages.get_mut(&tab) {
-            page.crashed(RenderEnd::Memory, now);
+            match page.is_picturing() {
+                true => page.picture_taken(None, now, &mut self.out),
+                false => page.crashed(RenderEnd::Memory, now),
+            }
             self.collect(tab, now);
         }
     }
@@ -268,6 +268,10 @@ impl DevTools {
                 page.pass_on(request, cookies.into_iter().map(|cookie| (cookie.name, cookie.value)).collect());
             }
             Reply::Frame(request) => page.decide(request, out),
+            Reply::Picture => {
+                let frame = protocol::result::<DrawnFrame<'_>>(message);
+                page.picture_taken(frame.and_then(|frame| frame.screenshot_data).as_deref(), now, out);
+            }
             Reply::Snapshot => {
                 let limit = self.limits.document;
                 let document = protocol::result(message).and_then(|read| snapshot::to_html(read, limit));
@@ -294,6 +298,7 @@ impl DevTools {
             Reply::Cookies(request) => page.pass_on(request, Vec::new()),
             Reply::Frame(request) => page.decide(request, &mut self.out),
             Reply::Snapshot => page.document_read(None, now, &mut self.out),
+            Reply::Picture => page.picture_taken(None, now, &mut self.out),
         }
     }
 

@@ -147,11 +147,12 @@
   }
 
   // Clicks: on elements that act on them, the newest first, because another click may remove them again. Links are not
-  // clicked, because their targets are known, and neither is what sends a form.
+  // clicked, because their targets are known. A form is sent as it is, by its button or without one: a GET is a link of
+  // the page, and all else is refused.
   const MAX_CLICKS = 50;
   const MAX_HANDLERS = 5000;
   const CLICKABLE = 'button,summary,[onclick],[role=button],[role=tab],[role=link],[role=menuitem],input[type=button],' +
-    'a:not([href]),a[href^="#"],a[href^="javascript:"]';
+    'input[type=submit],input[type=image],form,a:not([href]),a[href^="#"],a[href^="javascript:"]';
   const handlers = new Map();
   const roots = [document];
   const known = new WeakSet();
@@ -173,10 +174,16 @@
   const pushState = History.prototype.pushState.bind(history);
   // What an element does on a click: if that changes, it is clicked once more.
   const actionOf = (element) => [element.onclick, handlers.get(element) || 0];
+  const { matches, closest } = Element.prototype;
+  const requestSubmit = HTMLFormElement.prototype.requestSubmit;
+  const SENDS = 'button:not([type=button],[type=reset]),input[type=submit],input[type=image]';
+  const isForm = (element) => element instanceof HTMLFormElement;
+  // The forms that have a button. It is not asked of the form: its fields may have the names of its properties.
+  let buttoned = new Set();
   const isOpen = (element) => {
     if (!element.isConnected || element === document.body || element === document.documentElement) return false;
-    if (element.form && (element.type === 'submit' || element.type === 'reset')) return false;
-    const link = element.closest('a[href]');
+    if (isForm(element) ? buttoned.has(element) : apply(matches, element, ['[type=reset]'])) return false;
+    const link = apply(closest, element, ['a[href]']);
     if (link && !/^(#|javascript:)/i.test(link.getAttribute('href'))) return false;
     const before = clicked.get(element);
     if (!before) return true;
@@ -195,6 +202,7 @@
     }
     // In document order, one root after the other.
     const follows = (one, other) => (one.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
+    buttoned = new Set(roots.flatMap((root) => [...root.querySelectorAll(SENDS)].map((button) => button.form)));
     const open = roots.flatMap((root) => {
       const all = new Set(root.querySelectorAll(CLICKABLE));
       for (const element of handlers.keys()) if (element.getRootNode() === root) all.add(element);
@@ -206,7 +214,8 @@
     clicks++;
     clicked.set(element, { times: (clicked.get(element)?.times || 0) + 1, action: actionOf(element) });
     try {
-      element.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, composed: true, view: g, detail: 1 }));
+      if (isForm(element)) apply(requestSubmit, element, []);
+      else element.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, composed: true, view: g, detail: 1 }));
     } catch {}
     return JSON.stringify({ ...JSON.parse(probe(0)), clicked: true });
   };

@@ -41,6 +41,8 @@ pub struct RenderLimits {
     pub interact: Interact,
     /// Whether images, fonts and media are requested.
     pub with_images: bool,
+    /// Whether a picture of the page is taken.
+    pub screenshot: bool,
     /// Limit on the document as HTML, in bytes. The rest is cut off.
     pub document: usize,
 }
@@ -66,6 +68,7 @@ impl Default for RenderLimits {
             requests: 1_000,
             interact: Interact::Scroll,
             with_images: false,
+            screenshot: false,
             document: 10 << 20,
         }
     }

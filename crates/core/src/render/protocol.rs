@@ -80,6 +80,14 @@ pub(super) struct VirtualTime {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(super) struct DrawnFrame<'a> {
+    /// In base64.
+    #[serde(borrow)]
+    pub(super) screenshot_data: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Navigated {
     pub(super) frame_id: String,
     pub(super) error_text: Option<String>,
@@ -216,6 +224,8 @@ pub(super) enum Reply {
     /// The cookies for the request with this number.
     Cookies(u64),
     Snapshot,
+    /// The frame that is drawn as an image.
+    Picture,
     /// The tab of a page that is over is closed.
     Closed,
 }

@@ -5,6 +5,10 @@ use std::time::Duration;
 use super::RenderEnd;
 use crate::base::url::Url;
 
+/// The size of the window.
+pub(super) const WIDTH: u32 = 1_280;
+pub(super) const HEIGHT: u32 = 800;
+
 /// The page to render: the response that the crawl has.
 #[derive(Clone, Debug)]
 pub struct PageInput {
@@ -38,6 +42,10 @@ pub struct RenderedPage {
     pub errors: Vec<String>,
     /// Routes that scripts pushed, and addresses that they wanted to open or to go to.
     pub links: Vec<String>,
+    /// Where requests that could change something would have gone after the load. They were refused.
+    pub refused_links: Vec<String>,
+    /// A picture of the whole page as PNG, if one was wanted.
+    pub screenshot: Option<Vec<u8>>,
 }
 
 /// What a page does now.
@@ -65,6 +73,8 @@ pub(super) enum Phase {
     Framing,
     /// The document is read.
     Reading,
+    /// The picture is being taken.
+    Picturing,
     /// The rendering is over.
     Over,
 }

@@ -292,8 +292,9 @@ impl SettleThread {
         for record in &mut records {
             let Some(ArchivedExchange { place, bytes: exchange }) = record.archive.take() else { continue };
             bytes.extend_from_slice(&exchange);
-            // Only a rendered document follows the response.
-            let offset = (bytes.len() as u64).saturating_sub(place.length + place.rendered.unwrap_or(0));
+            // Only the rendered document and the picture follow the response.
+            let views = place.rendered.unwrap_or(0) + place.screenshot.unwrap_or(0);
+            let offset = (bytes.len() as u64).saturating_sub(place.length + views);
             let moved = WarcLocation { file: file.clone(), offset, ..place.clone() };
             record.line = with_location(&record.line, &moved).ok_or_else(|| {
                 let message = format!("a record has no place in the archive for {file}");

@@ -193,6 +193,8 @@ class Settings(TypedDict, total=False):
     'Render this many pages at once [default: number of cores]'
     interact: Union[Literal["none", "scroll", "click"], None]
     'What to do after the load of a rendered page to find more [default: scroll]'
+    screenshot: Union[bool, None]
+    'Archive a picture of every rendered page (PNG); needs `warc`'
     engine: Union[Literal["tokio", "coroutines", "callbacks", "threads", "uring"], None]
     'How the crawler waits for many servers at once [default: tokio]'
     log_skips: Union[bool, None]

@@ -217,6 +217,7 @@ pub(super) const WARC: FieldKind = FieldKind::Object(&[
     ("length", FieldKind::Integer),
     ("payload", PAYLOAD),
     ("rendered", FieldKind::Integer),
+    ("screenshot", FieldKind::Integer),
 ]);
 const PAYLOAD: FieldKind = FieldKind::Object(&[
     ("url", FieldKind::Text),
@@ -225,6 +226,7 @@ const PAYLOAD: FieldKind = FieldKind::Object(&[
     ("offset", FieldKind::Integer),
     ("length", FieldKind::Integer),
     ("rendered", FieldKind::Integer),
+    ("screenshot", FieldKind::Integer),
 ]);
 const LINK: FieldKind = FieldKind::Object(&[
     ("url", FieldKind::Text),
@@ -405,7 +407,7 @@ impl CrawlRecord<'_> {
 
     /// Where the archive has the body that the record describes; `None` if the record does not say it.
     pub fn archived_body(&self) -> Option<WarcPayload> {
-        let WarcLocation { file, offset, length, payload, rendered } = self.warc.as_deref()?;
+        let WarcLocation { file, offset, length, payload, rendered, screenshot } = self.warc.as_deref()?;
         match payload {
             Some(payload) => Some((**payload).clone()),
             // The crawl that fetched the body had no archive.
@@ -417,6 +419,7 @@ impl CrawlRecord<'_> {
                 offset: *offset,
                 length: *length,
                 rendered: *rendered,
+                screenshot: *screenshot,
             }),
         }
     }

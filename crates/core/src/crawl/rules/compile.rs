@@ -184,7 +184,8 @@ impl Config {
                 busy_time: self.render_timeout.0,
                 requests: self.render_requests,
                 interact: self.interact,
-                with_images: self.assets,
+                with_images: self.assets || self.screenshot,
+                screenshot: self.screenshot && self.warc,
                 document: usize::try_from(self.max_size.0.min(budget.max_held_body())).unwrap_or(usize::MAX),
             },
         })

@@ -332,6 +332,11 @@ crate::settings! {
             render_tabs: Option<usize> = None => local("N").default_is("number of cores");
             /// What to do after the load of a rendered page to find more
             interact: Interact = Interact::Scroll => agreed("HOW");
+            /// Archive a picture of every rendered page (PNG); needs `warc`
+            ///
+            /// Images and fonts are then requested too. argiope export --format screenshots writes the pictures as files.
+            screenshot: bool = false => agreed("").needs("warc").unused(FETCH | CHECK)
+                .texts(&[(RENDER, "Archive a picture of every rendered page (PNG)")]);
         }
         "Engine" in CRAWL | DEMO | CHECK => {
             /// How the crawler waits for many servers at once

@@ -84,6 +84,7 @@ impl ArchiveLayout {
             self.compression = exchange.compression;
         }
         let file = file_name(self.number, self.compression);
+        let length = |record: &[u8]| (!record.is_empty()).then_some(record.len() as u64);
         let mut bytes = Vec::new();
         if self.offset == 0 && !self.is_segmented {
             bytes = warcinfo(&self.about, exchange.key, &exchange.date, &file, exchange.compression);
@@ -100,10 +101,12 @@ impl ArchiveLayout {
             offset: self.offset + bytes.len() as u64,
             length: response.len() as u64,
             payload: known.map(Box::new),
-            rendered: (!exchange.rendered.is_empty()).then_some(exchange.rendered.len() as u64),
+            rendered: length(&exchange.rendered),
+            screenshot: length(&exchange.screenshot),
         };
         bytes.extend_from_slice(&response);
         bytes.extend_from_slice(&exchange.rendered);
+        bytes.extend_from_slice(&exchange.screenshot);
         // A segment may still be discarded, so no other record may refer to it.
         if location.payload.is_none() && exchange.payload.is_referable && !self.is_segmented {
             let Self { number, compression, .. } = *self;
@@ -207,6 +210,7 @@ impl Original {
             offset: self.offset,
             length: self.length,
             rendered: None,
+            screenshot: None,
         }
     }
 }

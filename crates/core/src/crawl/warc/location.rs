@@ -17,23 +17,47 @@ pub struct WarcLocation {
     /// The compressed length of the WARC record with the rendered document, which follows that of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<u64>,
+    /// The same for the picture of the page, which follows these two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot: Option<u64>,
 }
 
 impl WarcLocation {
     /// The place of a WARC record alone.
     pub fn of_record(file: String, offset: u64, length: u64) -> Self {
-        Self { file, offset, length, payload: None, rendered: None }
+        Self { file, offset, length, payload: None, rendered: None, screenshot: None }
     }
 
     /// Where the rendered document of the page is; `None` if there is none. If the response was a 304, it is that of the
     /// response with the body.
     pub fn rendered_document(&self) -> Option<Self> {
-        let after = |file: &String, offset: u64, length: u64, rendered: Option<u64>| {
-            Some(Self::of_record(file.clone(), offset.checked_add(length)?, rendered?))
+        let own = self.after(self.offset, self.length, self.rendered);
+        let of_body =
+            || self.payload.as_ref().and_then(|body| body.location().after(body.offset, body.length, body.rendered));
+        own.or_else(of_body)
+    }
+
+    /// Where the picture of the page is. See [`WarcLocation::rendered_document`].
+    pub fn screenshot(&self) -> Option<Self> {
+        let end = |length: u64, rendered: Option<u64>| length.saturating_add(rendered.unwrap_or(0));
+        let own = self.after(self.offset, end(self.length, self.rendered), self.screenshot);
+        let of_body = || {
+            let body = self.payload.as_ref()?;
+            body.location().after(body.offset, end(body.length, body.rendered), body.screenshot)
         };
-        after(&self.file, self.offset, self.length, self.rendered).or_else(|| {
-            self.payload.as_ref().and_then(|body| after(&body.file, body.offset, body.length, body.rendered))
-        })
+        own.or_else(of_body)
+    }
+
+    /// The record of this length that follows what is at an offset.
+    fn after(&self, offset: u64, length: u64, next: Option<u64>) -> Option<Self> {
+        Some(Self::of_record(self.file.clone(), offset.checked_add(length)?, next?))
+    }
+}
+
+impl WarcPayload {
+    /// Its WARC record.
+    pub fn location(&self) -> WarcLocation {
+        WarcLocation::of_record(self.file.clone(), self.offset, self.length)
     }
 }
 
@@ -50,4 +74,7 @@ pub struct WarcPayload {
     /// As in [`WarcLocation`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<u64>,
+    /// As in [`WarcLocation`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot: Option<u64>,
 }

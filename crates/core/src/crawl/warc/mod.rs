@@ -38,6 +38,8 @@ pub use read::{WarcHeader, WarcTimes};
 
 /// What begins the URI of a rendered document. The URL of the page follows.
 pub const RENDERED_SCHEME: &str = "urn:dom:";
+/// What begins the URI of a picture of a page.
+pub const SCREENSHOT_SCHEME: &str = "urn:view:";
 /// The media type of a rendered document.
 const RENDERED_TYPE: &str = "text/html; charset=utf-8";
 
@@ -79,6 +81,8 @@ pub struct WarcExchange {
     response: Vec<u8>,
     /// The `resource` record with the rendered document, compressed; empty if there is none.
     rendered: Vec<u8>,
+    /// The `resource` record with a picture of the page, compressed; empty if there is none.
+    screenshot: Vec<u8>,
     /// The head of the response, for a `revisit` record.
     head: Box<[u8]>,
     payload: Payload,
@@ -113,7 +117,7 @@ struct Payload {
 impl WarcExchange {
     /// Compressed length of its records.
     pub fn bytes(&self) -> usize {
-        self.request.len() + self.response.len() + self.rendered.len()
+        self.request.len() + self.response.len() + self.rendered.len() + self.screenshot.len()
     }
 
     /// Adds the document that the scripts of the page made, as UTF-8.
@@ -122,13 +126,24 @@ impl WarcExchange {
     /// replay that looks for the page finds the response. The standard forbids `WARC-Refers-To` in resources; the record
     /// of the response is named by `WARC-Concurrent-To`.
     pub fn add_rendered(&mut self, document: &[u8]) {
-        let id = WarcId::new(self.key, &["rendered", &self.url, &self.date, &self.id.to_string()]);
-        let mut record = WarcRecord::new(WarcType::Resource, id, &self.date);
-        record.add_field("WARC-Target-URI", &format!("{RENDERED_SCHEME}{}", self.url));
-        record.add_field("WARC-Concurrent-To", &self.id.to_string());
-        record.add_field("WARC-Payload-Digest", &Sha1Sum::of(&[document]).to_string());
-        self.rendered = record.compress(RENDERED_TYPE, &[document], self.compression);
+        self.rendered = self.resource(RENDERED_SCHEME, RENDERED_TYPE, document);
         self.charge.grow(self.rendered.len());
+    }
+
+    /// Adds a picture of the page as PNG, in the same way.
+    pub fn add_screenshot(&mut self, picture: &[u8]) {
+        self.screenshot = self.resource(SCREENSHOT_SCHEME, "image/png", picture);
+        self.charge.grow(self.screenshot.len());
+    }
+
+    /// A view of the page that belongs to the response.
+    fn resource(&self, scheme: &str, content_type: &str, block: &[u8]) -> Vec<u8> {
+        let id = WarcId::new(self.key, &[scheme, &self.url, &self.date, &self.id.to_string()]);
+        let mut record = WarcRecord::new(WarcType::Resource, id, &self.date);
+        record.add_field("WARC-Target-URI", &format!("{scheme}{}", self.url));
+        record.add_field("WARC-Concurrent-To", &self.id.to_string());
+        record.add_field("WARC-Payload-Digest", &Sha1Sum::of(&[block]).to_string());
+        record.compress(content_type, &[block], self.compression)
     }
 
     /// Hashes and compresses an exchange. The compressed bytes are charged to the budget until they are written.
@@ -162,6 +177,7 @@ impl WarcExchange {
             request,
             response,
             rendered: Vec::new(),
+            screenshot: Vec::new(),
             head: source.head.into(),
             payload: Payload {
                 sum,

@@ -108,13 +108,16 @@ fn a_rendered_document_follows_its_response_as_a_resource() {
     let mut layout = ArchiveLayout::new(&rules);
     let mut rendered = exchange(&rules, "/1", b"body", None);
     rendered.add_rendered("<p>\u{e9}".as_bytes());
+    rendered.add_screenshot(b"\x89PNG");
     let bytes = rendered.bytes();
     let (location, chunk) = layout.place(rendered, None);
     let place = location.rendered_document().expect("a document");
     assert_eq!(place.offset, location.offset + location.length);
-    assert_eq!(place.offset + place.length, chunk.bytes.len() as u64);
+    let picture = location.screenshot().expect("a picture");
+    assert_eq!(picture.offset, place.offset + place.length);
+    assert_eq!(picture.offset + picture.length, chunk.bytes.len() as u64);
     let records = read_all(&chunk.bytes);
-    let [info, request, response, document] = records.as_slice() else { panic!("{records:?}") };
+    let [info, request, response, document, picture] = records.as_slice() else { panic!("{records:?}") };
     assert_eq!(chunk.bytes.len() - bytes, info.length as usize);
     assert_eq!(["warcinfo", "request"], [info.kind(), request.kind()]);
     assert_eq!((document.kind(), document.block.as_slice()), ("resource", "<p>\u{e9}".as_bytes()));
@@ -122,6 +125,10 @@ fn a_rendered_document_follows_its_response_as_a_resource() {
     assert_eq!(document.get("WARC-Concurrent-To"), response.get("WARC-Record-ID"));
     assert_eq!(document.get("WARC-Refers-To"), None, "the standard forbids it in a resource");
     assert_eq!(document.get("Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        (picture.get("WARC-Target-URI"), picture.block.as_slice()),
+        (Some("urn:view:https://h.example/1"), &b"\x89PNG"[..])
+    );
     // The next exchange begins after it, and one that was not rendered has no document.
     let (next, _) = layout.place(exchange(&rules, "/2", b"other", None), None);
     assert_eq!((next.rendered_document(), next.offset > place.offset + place.length), (None, true));
@@ -280,6 +287,7 @@ fn an_unchanged_page_refers_to_its_archived_body() {
         offset: location.offset,
         length: location.length,
         rendered: None,
+        screenshot: None,
     };
     let (location, chunk) = layout.place(exchange(&rules, "/1", b"", None), Some(body.clone()));
     assert_eq!(location.payload.as_deref(), Some(&body));

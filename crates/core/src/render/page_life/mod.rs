@@ -9,24 +9,22 @@
 //!
 //! After a slice, the page is asked what it still waits for. If it waits for a frame, it gets one.
 //!
-//! When nothing more happens, the page is scrolled, and then its document is read. If elements are to be clicked, that is
+//! When nothing more happens, the page is scrolled, and then its document is read. A picture follows if one is wanted. If elements are to be clicked, that is
 //! done after it: a click may remove what was there. What clicks lead to are links and requests.
+
+mod picture;
+mod requests;
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::protocol::{Outbox, Probe, Reply, RequestPaused, TabId};
+use super::protocol::{Outbox, Probe, Reply, TabId};
 use super::rendered_page::{PageInput, Phase, RenderedPage};
-use super::request::{BrowserAnswer, BrowserRequest, Frames, RequestKind, is_for_page, may_be_sent, request_headers};
+use super::request::{BrowserAnswer, BrowserRequest, Frames};
 use super::snapshot::Html;
 use super::{Interact, RenderEnd, RenderLimits};
-use crate::base::custom_request::Method;
-use crate::base::job::PartAccess;
 use crate::base::time::Time;
-use crate::base::url::Url;
 
 /// How many messages of script errors are kept, and how long each may be.
 const MAX_ERRORS: usize = 5;
@@ -111,7 +109,10 @@ pub(super) struct PageLife {
     answer_bytes: usize,
     errors: Vec<String>,
     links: Vec<String>,
+    /// Where requests that could change something were refused after the load.
+    refused_links: Vec<String>,
     document: Option<String>,
+    screenshot: Option<Vec<u8>>,
 }
 
 impl PageLife {
@@ -149,7 +150,9 @@ impl PageLife {
             answer_bytes: 0,
             errors: Vec::new(),
             links: Vec::new(),
+            refused_links: Vec::new(),
             document: None,
+            screenshot: None,
         }
     }
 
@@ -177,7 +180,7 @@ impl PageLife {
         let whole = self.opened + self.limits.busy_time * WAIT_FACTOR;
         match self.phase {
             Phase::Over => Time::NEVER,
-            Phase::Reading => self.reading_until,
+            Phase::Reading | Phase::Picturing => self.reading_until,
             _ if self.awaits_answers() => whole,
             _ => whole.min(self.busy_since + self.limits.busy_time.saturating_sub(self.busy)),
         }
@@ -190,6 +193,8 @@ impl PageLife {
         }
         match self.phase {
             Phase::Over => {}
+            // The page has no picture then.
+            Phase::Picturing => self.finish(now),
             Phase::Reading => {
                 self.end = Some(RenderEnd::Timeout);
                 self.finish(now);
@@ -281,168 +286,6 @@ impl PageLife {
         self.frames.attached(frame, parent);
     }
 
-    /// The page wants to request something.
-    pub(super) fn request(&mut self, id: u64, paused: RequestPaused, now: Time, out: &mut Outbox) {
-        let RequestPaused { request_id: fetch_id, request, frame_id, resource_type } = paused;
-        if matches!(self.phase, Phase::Reading | Phase::Over) {
-            return self.fail(out, &fetch_id, "AccessDenied", None);
-        }
-        if !self.is_document_sent && resource_type == "Document" {
-            self.is_document_sent = true;
-            self.frames.main(&frame_id);
-            let headers = std::mem::take(&mut self.input.headers);
-            let body = std::mem::take(&mut self.input.body);
-            let is_kept = |name: &str| !name.eq_ignore_ascii_case("content-disposition");
-            let headers = headers.into_iter().filter(|(name, _)| is_kept(name)).collect();
-            self.fulfill(out, &fetch_id, 200, headers, &body, Some(Reply::Step));
-            return;
-        }
-        let method = Method::named(&request.method);
-        let is_read = matches!(method, Some(Method::Get | Method::Head));
-        if resource_type == "Document" && Some(&frame_id) == self.main_frame.as_ref() {
-            if is_read {
-                self.note_link(request.url);
-            }
-            return self.fail(out, &fetch_id, "Aborted", None);
-        }
-        if request.method == "OPTIONS" {
-            return self.answer_preflight(out, &fetch_id, &request.headers, now);
-        }
-        let (kind, url) = (RequestKind::of(&resource_type), Url::parse(&request.url));
-        let (Some(method), Some(kind), Ok(url)) = (method, kind, url) else {
-            return self.refuse(out, &fetch_id, now);
-        };
-        match kind {
-            RequestKind::Image if !self.limits.with_images => {
-                let headers = vec![("Content-Type".into(), "image/gif".into())];
-                return self.fulfill(out, &fetch_id, 200, headers, NO_IMAGE, None);
-            }
-            RequestKind::Media | RequestKind::Font if !self.limits.with_images => {
-                return self.fail(out, &fetch_id, "Aborted", None);
-            }
-            _ => {}
-        }
-        let body: Vec<u8> =
-            request.post_data_entries.iter().filter_map(|part| STANDARD.decode(&part.bytes).ok()).flatten().collect();
-        let is_body_lost = request.has_post_data && body.is_empty();
-        let is_too_much = self.requests >= self.limits.requests || self.body_bytes + body.len() > MAX_REQUEST_BYTES;
-        if is_too_much || is_body_lost || (!is_read && (self.screens > 0 || self.is_clicking)) {
-            return self.refuse(out, &fetch_id, now);
-        }
-        self.requests += 1;
-        self.body_bytes += body.len();
-        let headers = request_headers(&request.headers);
-        let access = PartAccess::Other;
-        let request = BrowserRequest { id, url, method, headers, body, kind, access, cookies: Vec::new() };
-        let unsent = Some(Box::new((frame_id, request)));
-        let is_frame_known = unsent.as_ref().is_some_and(|unsent| self.frames.knows(&unsent.0));
-        self.held.push(HeldRequest { id, fetch_id, unsent, answer: None });
-        if is_frame_known {
-            self.decide(id, out);
-        } else {
-            // The message about a new frame comes another way. It is there before the answer to this.
-            self.command(out, "Runtime.evaluate", json!({ "expression": "0" }), Some(Reply::Frame(id)));
-        }
-        if self.phase == Phase::Running {
-            self.phase = Phase::Stopping;
-            self.steps = 0;
-            self.step(out, "Emulation.setVirtualTimePolicy", json!({ "policy": "pause" }));
-        }
-    }
-
-    /// The frame of a request is known: decides what the request may do.
-    pub(super) fn decide(&mut self, id: u64, out: &mut Outbox) {
-        let Some(held) = self.held.iter_mut().find(|held| held.id == id) else { return };
-        let Some(unsent) = &mut held.unsent else { return };
-        let (frame, request) = &mut **unsent;
-        request.access = self.frames.access(frame, &self.input.url, request);
-        if !may_be_sent(request, request.access, &self.input.url) {
-            (held.unsent, held.answer) = (None, Some(BrowserAnswer::Refused));
-        } else if request.access == PartAccess::Other {
-            self.pass_on(id, Vec::new());
-        } else {
-            let params = json!({ "urls": [request.url.as_str()] });
-            self.command(out, "Network.getCookies", params, Some(Reply::Cookies(id)));
-        }
-    }
-
-    /// The cookies for a request are known: it can be passed on.
-    pub(super) fn pass_on(&mut self, id: u64, cookies: Vec<(String, String)>) {
-        let held = self.held.iter_mut().find(|held| held.id == id);
-        if let Some(unsent) = held.and_then(|held| held.unsent.take()) {
-            let (_, mut request) = *unsent;
-            request.cookies = cookies;
-            self.ready.push(request);
-        }
-    }
-
-    /// Requests for the caller, since the last call.
-    pub(super) fn take_ready(&mut self) -> Vec<BrowserRequest> {
-        std::mem::take(&mut self.ready)
-    }
-
-    fn refuse(&mut self, out: &mut Outbox, fetch_id: &str, now: Time) {
-        self.refused += 1;
-        self.fail(out, fetch_id, "AccessDenied", None);
-        if self.refused > self.limits.requests && self.phase != Phase::Loading {
-            self.stop(RenderEnd::Requests, now, out);
-        }
-    }
-
-    /// Answers the question of the browser whether another origin allows a request. The origin itself is not asked:
-    /// a request that only reads is sent without logins, so that it needs no consent, and all others are refused.
-    /// Whether the page may read the response is decided by the headers of the response.
-    fn answer_preflight(
-        &mut self,
-        out: &mut Outbox,
-        fetch_id: &str,
-        asked: &serde_json::Map<String, Value>,
-        now: Time,
-    ) {
-        let of = |name: &str| {
-            let field = asked.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
-            field.and_then(|(_, value)| value.as_str()).unwrap_or("*").into()
-        };
-        let method: Box<str> = of("access-control-request-method");
-        if !matches!(&*method, "GET" | "HEAD") {
-            return self.refuse(out, fetch_id, now);
-        }
-        let headers = vec![
-            ("Access-Control-Allow-Origin".into(), of("origin")),
-            ("Access-Control-Allow-Credentials".into(), "true".into()),
-            ("Access-Control-Allow-Methods".into(), method),
-            ("Access-Control-Allow-Headers".into(), of("access-control-request-headers")),
-        ];
-        self.fulfill(out, fetch_id, 204, headers, &[], None);
-    }
-
-    fn fulfill(
-        &self,
-        out: &mut Outbox,
-        fetch_id: &str,
-        status: u16,
-        headers: Vec<(Box<str>, Box<str>)>,
-        body: &[u8],
-        reply: Option<Reply>,
-    ) {
-        let headers = headers.iter().filter(|(name, _)| is_for_page(name));
-        let headers: Vec<_> = headers.map(|(name, value)| json!({ "name": name, "value": value })).collect();
-        let params = json!({ "requestId": fetch_id, "responseCode": status, "responseHeaders": headers });
-        out.send_with_body(self.tab, self.session.as_deref(), "Fetch.fulfillRequest", params, body, reply);
-    }
-
-    /// The caller's answer to a request.
-    pub(super) fn answer(&mut self, id: u64, answer: BrowserAnswer, now: Time, out: &mut Outbox) {
-        if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
-            self.answer_bytes += answer.bytes();
-            held.answer = Some(answer);
-        }
-        if self.awaits_answers() {
-            self.busy_since = now;
-            self.wait_for_answers(now, out);
-        }
-    }
-
     /// Delivers the answers if all are there. Otherwise the page waits.
     fn wait_for_answers(&mut self, now: Time, out: &mut Outbox) {
         self.phase = Phase::Waiting;
@@ -499,6 +342,7 @@ impl PageLife {
             }
             Phase::Delivered if self.held.is_empty() => self.run(out),
             Phase::Delivered => self.settle(out),
+            Phase::Picturing => self.draw(out),
             Phase::Opening | Phase::Running | Phase::Probing | Phase::Reading | Phase::Over => {}
         }
     }
@@ -626,8 +470,20 @@ impl PageLife {
             self.end = Some(RenderEnd::Memory);
         }
         self.document = document.map(|html| html.text);
-        let is_done = matches!(self.end, Some(RenderEnd::Idle | RenderEnd::Budget));
-        if self.limits.interact == Interact::Click && is_done && self.document.is_some() {
+        if self.limits.screenshot && self.document.is_some() && self.is_done() {
+            return self.begin_picture(now, out);
+        }
+        self.click_or_finish(now, out);
+    }
+
+    /// Whether the page has ended by itself.
+    fn is_done(&self) -> bool {
+        matches!(self.end, Some(RenderEnd::Idle | RenderEnd::Budget))
+    }
+
+    /// Document and picture are there: clicks, if that is wanted.
+    fn click_or_finish(&mut self, now: Time, out: &mut Outbox) {
+        if self.limits.interact == Interact::Click && self.is_done() && self.document.is_some() {
             (self.is_clicking, self.slices) = (true, 0);
             return self.ask(out, "click");
         }
@@ -680,6 +536,8 @@ impl PageLife {
             refused: self.refused.saturating_add(self.probe.closed),
             errors: self.errors,
             links: self.links,
+            refused_links: self.refused_links,
+            screenshot: self.screenshot,
         }
     }
 }
