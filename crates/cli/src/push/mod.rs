@@ -97,7 +97,8 @@ impl Push {
     ) -> Result<Self, PushError> {
         let usage = |UsageError(why): UsageError| ReadError::Usage(why);
         let receiver = RecordReceiver::new(to, format, headers, crawl).map_err(usage)?;
-        let key = format!("{:016x}", xxh3_64(format!("{} {}", format.as_str(), receiver.url()).as_bytes()));
+        // With other changes, other records before the same position were left out.
+        let key = hash_of(format!("{} {changes:?} {}", format.as_str(), receiver.url()).as_bytes());
         let shown = receiver.url().split(['?', '#']).next().unwrap_or_default().to_owned();
         let place = PlaceFile::open(directory, &shown, key)?;
         let (directory, changes) = (directory.to_owned(), changes.to_vec());
