@@ -36,6 +36,8 @@ pub(super) struct WaitingLanes {
     had_work: LaneSet,
     /// Lanes that are being handed over to another process.
     leaving: HashSet<LaneId>,
+    /// When to ask the frontier at the latest whether other processes have changed something.
+    pub news_due: Time,
 }
 
 impl WaitingLanes {

@@ -8,13 +8,18 @@ use std::sync::Arc;
 use regex::RegexSet;
 
 use super::Keeper;
+use super::lane_links::LaneLinks;
 use super::notes::Notes;
 use crate::base::custom_request::CustomRequest;
 use crate::base::job::LaneId;
 use crate::base::link::{Link, LinkKind, LinkRef};
+use crate::base::outcome::Outcome;
 use crate::base::time::Time;
+use crate::crawl::record::CrawlRecord;
 use crate::crawl::rules::Rules;
-use crate::crawl::schedule::frontier::{Frontier, History, NewHosts, Placement, Standing, StoreError, lanes_of};
+use crate::crawl::schedule::frontier::{
+    FinalOutcome, Frontier, History, NewHosts, Placement, ReturnTo, Settlement, Standing, StoreError, lanes_of,
+};
 use crate::crawl::schedule::trap::{Cut, Judging, TrapRule, Traps};
 use crate::crawl::visit::{PageFindings, Visit};
 use crate::page::scope::{self, BadPattern, ScopeRule, ScopeVerdict};
@@ -22,6 +27,8 @@ use crate::page::scope::{self, BadPattern, ScopeRule, ScopeVerdict};
 /// How many links are added to the frontier in one call. The cache lines that a frontier prefetches for them must fit into
 /// the processor's cache.
 const BATCH: usize = 64;
+/// How many links of a queue are skipped before other work continues.
+const MAX_SKIPPED_PER_CALL: usize = 4_096;
 
 /// Decides about links.
 pub(super) struct Admission {
@@ -31,12 +38,20 @@ pub(super) struct Admission {
     excludes: Option<RegexSet>,
     /// Whether memory has no room for further host names.
     pub is_full_of_hosts: bool,
+    /// How many links a lane of the workbench takes.
+    pub lane_links: LaneLinks,
 }
 
 impl Admission {
     pub fn new(rules: &Arc<Rules>) -> Self {
         let traps = Traps::new(rules);
-        Self { rules: Arc::clone(rules), traps, excludes: None, is_full_of_hosts: false }
+        Self {
+            rules: Arc::clone(rules),
+            traps,
+            excludes: None,
+            is_full_of_hosts: false,
+            lane_links: LaneLinks::default(),
+        }
     }
 
     /// Excludes these patterns, in place of those before.
@@ -176,6 +191,61 @@ impl<F: Frontier + History> Keeper<F> {
         if released.is_empty() { Ok(()) } else { self.put(released, now).map(drop) }
     }
 
+    /// Leases links of a lane. Links that must not be fetched any more (see [`Admission::skip_rule`]) are settled without a
+    /// fetch, and are not returned.
+    fn take_included(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
+        let mut links = self.frontier.take(lane, max_links)?;
+        let is_scope_changed = self.notes.progress.scope_changed;
+        let mut skipped = 0;
+        loop {
+            let is_not_sitemap = |link: &Link| link.kind != LinkKind::SitemapFile;
+            if !self.admission.checks_queued(is_scope_changed) && links.iter().all(is_not_sitemap) {
+                return Ok(links);
+            }
+            let taken = links.len();
+            let mut included = Vec::with_capacity(taken);
+            for link in links {
+                match self.admission.skip_rule(&link, is_scope_changed) {
+                    None => included.push(link),
+                    Some(rule) => {
+                        self.skip(&link, rule)?;
+                        skipped += 1;
+                    }
+                }
+            }
+            if !included.is_empty() || taken < max_links || skipped >= MAX_SKIPPED_PER_CALL {
+                return Ok(included);
+            }
+            links = self.frontier.take(lane, max_links)?;
+        }
+    }
+
+    /// Leases links for a lane: a batch, or fewer if requests are large.
+    pub(super) fn take_for_workbench(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
+        let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
+        let max_links = self.admission.lane_links.room(queued, self.bench.lane_batch());
+        if max_links == 0 {
+            return Ok(Vec::new());
+        }
+        let mut links = self.take_included(lane, max_links)?;
+        self.admission.lane_links.note(&links);
+        // The first large requests of a resumed crawl are found only now.
+        if let Some(excess) = self.admission.lane_links.split_excess(&mut links) {
+            self.frontier.give_back(excess, ReturnTo::OldPlace)?;
+        }
+        Ok(links)
+    }
+
+    /// Settles a link without fetching it. Its record has the rule, for `explain`.
+    pub(super) fn skip(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
+        let mut line = Vec::new();
+        let via = link.via.as_ref().map_or("", |via| via.as_str());
+        CrawlRecord::of_skip(link.url.as_str(), rule, via).encode(&mut line);
+        let record = line.strip_suffix(b"\n").unwrap_or(&line);
+        let final_outcome = FinalOutcome { outcome: Outcome::Refused, status: None, record, is_fetched_page: false };
+        self.frontier.settle(&mut [Settlement::of(link, final_outcome)])
+    }
+
     /// Counts the hosts and pages of earlier runs towards the budgets.
     pub(super) fn recall_traps(&mut self) -> Result<(), StoreError> {
         if !self.admission.traps.needs_earlier_hosts() {
@@ -205,7 +275,6 @@ pub(super) fn redirected_request(visit: &Visit) -> Option<Arc<CustomRequest>> {
 mod tests {
     use super::*;
     use crate::base::job::Purpose;
-    use crate::base::outcome::Outcome;
     use crate::base::url::Url;
     use crate::crawl::rules::Config;
 

@@ -3,10 +3,23 @@
 //! The keeper decides and never waits. Its driver (a thread with an inbox, or a simulation) reports events
 //! ([`Keeper::finished`], [`Keeper::resolved`], [`Keeper::put`]) and requests the next action ([`Keeper::next`]).
 //!
-//! Parts of the keeper own their state: `Admission` (which links enter, within the budgets of [`trap`]), `Ending` (why the
-//! crawl ends, and what keeps it open), `Notes` (for the next run), `Outbox` (settled visits), `WaitingLanes`, `LaneLinks`
-//! (how many links a lane holds), `Cookies`, `Suspects`, `Probes`, `Redirects`, `Fallbacks` and `HeadAnswers`. The
-//! keeper connects them with frontier and workbench.
+//! Each part owns its fields, and the keeper connects the parts with frontier and workbench:
+//!
+//! | part | owns |
+//! |---|---|
+//! | `Admission` | which links enter, within the budgets of [`trap`], and which of them a lane takes |
+//! | `WaitingLanes` | the lanes that have work and are not on the workbench |
+//! | `SiteFiles` | what follows from robots.txt files and sitemaps |
+//! | `Cookies` | the cookie jar |
+//! | `Retries` | whether a request is sent again |
+//! | `Redirects` | redirects that close a loop, and roots without a scheme |
+//! | `Suspects`, `Probes`, `PartLanes` | pages that may end the process, requests for pages that do not exist, parts of rendered pages |
+//! | `SteeringState` | what the user changed while the crawl was running |
+//! | `Outbox` | settled visits, and their places in the archive |
+//! | `Notes` | what the next run needs |
+//! | `Ending` | why the crawl ends, and what keeps it open |
+//!
+//! `recrawl` and `edges` are functions: they compare a visit with what the store remembers, and own nothing.
 //!
 //! [`trap`]: crate::crawl::schedule::trap
 //!
@@ -23,7 +36,6 @@ mod admission;
 mod cookies;
 mod edges;
 mod ending;
-mod head;
 mod hook;
 mod lane_links;
 mod notes;
@@ -32,6 +44,7 @@ mod parts;
 mod probes;
 mod recrawl;
 mod redirects;
+mod retries;
 mod site_files;
 mod steering;
 mod suspects;
@@ -43,13 +56,14 @@ use activation::WaitingLanes;
 use admission::Admission;
 use cookies::Cookies;
 use ending::{Ending, WorkLeft};
-use head::HeadAnswers;
-use lane_links::LaneLinks;
 use notes::Notes;
 use outbox::Outbox;
 use parts::{PartLanes, release_body};
 use probes::Probes;
-use redirects::{Fallbacks, Redirects};
+use redirects::Redirects;
+use retries::Retries;
+use site_files::SiteFiles;
+use steering::SteeringState;
 use suspects::Suspects;
 
 pub use crate::crawl::record::page_state::{Change, ChangeNote, Changes, Comparison};
@@ -58,8 +72,6 @@ pub use crate::crawl::schedule::next::{End, Next};
 use crate::base::budget::MemoryPart;
 use crate::base::job::{Job, LaneId, Purpose};
 use crate::base::link::{ALREADY_SENT, Link, LinkKind};
-use crate::base::link_list::LinkList;
-use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
 use crate::base::time::{Time, WallClock};
 use crate::base::url::Url;
 use crate::crawl::record::CrawlRecord;
@@ -68,7 +80,7 @@ use crate::crawl::schedule::frontier::{
     CrawlEvent, FinalOutcome, FoundEdges, Frontier, FrontierNews, History, News, Placement, ReturnTo, Settlement,
     StoreError, put_all,
 };
-use crate::crawl::schedule::retry::{self, RetryVerdict};
+use crate::crawl::schedule::retry::RetryVerdict;
 use crate::crawl::schedule::workbench::{self, Workbench};
 use crate::crawl::visit::{SiteFile, Visit};
 use crate::http::address::DnsResult;
@@ -95,22 +107,18 @@ pub struct Keeper<F> {
     /// Converts the crawl's time to wall-clock time.
     clock: WallClock,
     admission: Admission,
+    waiting: WaitingLanes,
+    site_files: SiteFiles,
     cookies: Cookies,
-    /// Pages that were being processed when an earlier run died.
+    retries: Retries,
+    redirects: Redirects,
     suspects: Suspects,
     probes: Probes,
     part_lanes: PartLanes,
-    redirects: Redirects,
-    /// When to ask the frontier for news at the latest.
-    news_due: Time,
-    /// Used with `head_first` only.
-    head_answers: HeadAnswers,
+    steering: SteeringState,
     outbox: Outbox,
-    fallbacks: Fallbacks,
-    waiting: WaitingLanes,
     notes: Notes,
     ending: Ending,
-    lane_links: LaneLinks,
 }
 
 /// A settled visit and its record.
@@ -130,22 +138,21 @@ impl<F: Frontier + History> Keeper<F> {
         Self {
             frontier,
             bench: Workbench::new(Arc::clone(&rules)),
-            ending: Ending::new(&rules),
             admission: Admission::new(&rules),
-            outbox: Outbox::new(&rules),
+            waiting: WaitingLanes::default(),
+            site_files: SiteFiles::new(&rules),
             cookies: Cookies::new(&rules, clock),
+            retries: Retries::new(&rules),
+            redirects: Redirects::new(&rules),
             suspects: Suspects::default(),
-            part_lanes: PartLanes::default(),
             probes: Probes::default(),
-            redirects: Redirects::default(),
-            fallbacks: Fallbacks::of_roots(&rules),
-            news_due: Time::NEVER,
-            head_answers: HeadAnswers::default(),
+            part_lanes: PartLanes::default(),
+            steering: SteeringState::new(&rules),
+            outbox: Outbox::new(&rules),
+            notes: Notes::default(),
+            ending: Ending::new(&rules),
             rules,
             clock,
-            waiting: WaitingLanes::default(),
-            notes: Notes::default(),
-            lane_links: LaneLinks::default(),
         }
     }
 
@@ -154,7 +161,8 @@ impl<F: Frontier + History> Keeper<F> {
         self.notes = Notes::recall(&mut self.frontier)?;
         self.bench.spend_pages(self.notes.progress.pages);
         self.stop_at_max_bytes();
-        self.recall_steering(now);
+        let steering = std::mem::take(&mut self.notes.progress.steering);
+        self.recall_steering(steering, now);
         self.recall_traps()?;
         self.recall_suspects(now)?;
         let rules = Arc::clone(&self.rules);
@@ -243,19 +251,12 @@ impl<F: Frontier + History> Keeper<F> {
         let progress = &mut self.notes.progress;
         progress.bytes = progress.bytes.saturating_add(visit.facts.bytes_wire);
         self.stop_at_max_bytes();
-        let is_head_first = self.rules.head_first && visit.purpose == Purpose::Page;
-        if is_head_first {
-            self.head_answers.note(&visit);
-        }
+        let mut verdict = self.retries.judge(&visit);
         // After a redirect to itself, the URL is fetched again with its new cookie.
-        let verdict = if self.cookies.keep(&mut visit, now) {
+        if self.cookies.keep(&mut visit, now) {
             visit.link.redirects -= 1;
-            RetryVerdict::After(Duration::ZERO)
-        } else if is_head_first && visit.link.tries == 1 && !self.head_answers.is_final(&visit) {
-            retry::judge_head(&visit, self.rules.max_tries, self.rules.retry_wait)
-        } else {
-            retry::judge(&visit, visit.link.tries, self.rules.max_tries, self.rules.retry_wait)
-        };
+            verdict = RetryVerdict::After(Duration::ZERO);
+        }
         if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.for_keeper.slot, verdict) {
             if visit.purpose.is_in_frontier() {
                 let (link, bytes) = (&visit.link, visit.facts.bytes_wire);
@@ -315,30 +316,7 @@ impl<F: Frontier + History> Keeper<F> {
             }
             (Purpose::Robots(_), _) => self.read_robots(&visit, &[], now)?,
             (Purpose::Sitemap, Some(SiteFile::Sitemap(sitemap, _memory_charge))) => {
-                self.read_sitemap(&visit, &sitemap, now)?;
-                let mut list = LinkList::default();
-                // `foreign` are entries of other sites. They are not followed, but they are links of the sitemap.
-                let pages = sitemap.entries.iter().map(|entry| &entry.url).chain(&sitemap.foreign);
-                let files = sitemap.children.iter().map(|child| &child.url);
-                let all =
-                    pages.map(|url| (url, LinkKind::Sitemap)).chain(files.map(|url| (url, LinkKind::SitemapFile)));
-                // The last argument: no entry of a sitemap is `nofollow`.
-                all.for_each(|(url, kind)| list.push(url.as_str(), kind, false));
-                let list = Box::new(list);
-                visit.findings.all_links = self.rules.with_links.then(|| list.clone());
-                visit.for_keeper.edges = Some(list);
-                if sitemap.cut {
-                    let cause = if sitemap.limited { Truncated::Length } else { Truncated::Decode };
-                    visit.facts.truncated.get_or_insert(cause);
-                }
-                if sitemap.fault.is_some() && sitemap.entries.is_empty() && sitemap.children.is_empty() {
-                    // No part of the sitemap was usable.
-                    (visit.facts.outcome, visit.facts.truncated) = (Outcome::Failed, None);
-                }
-                if let (Some(fault), None) = (sitemap.fault, &visit.facts.error) {
-                    let kind = if sitemap.limited { ErrorKind::ParseLimit } else { ErrorKind::Decode };
-                    visit.facts.error = Some(Failure::new(kind, fault));
-                }
+                self.read_sitemap(&mut visit, sitemap, now)?;
             }
             (Purpose::Sitemap, _) => self.follow_sitemap(&visit, now)?,
             (Purpose::Part(_), _) => return self.settle_part(visit),
@@ -398,7 +376,7 @@ impl<F: Frontier + History> Keeper<F> {
                     if let Some(end) = self.end_reason() {
                         return self.end(end);
                     }
-                    let until = until.min(self.waiting.due()).min(self.suspects.due()).min(self.news_due);
+                    let until = until.min(self.waiting.due()).min(self.suspects.due()).min(self.waiting.news_due);
                     // Excluded links are removed from the queues in portions: continue soon.
                     let is_refill_due = !only_suspects && self.bench.awaits_refill();
                     let until = if is_refill_due { now + RESUME_AFTER } else { until };
@@ -481,7 +459,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Reports the keeper's memory use to the budget. The memory of the frontier is reported elsewhere.
     pub fn report_memory(&self) {
         let budget = &self.rules.budget;
-        let requests = self.lane_links.bytes(self.bench.lanes().flat_map(|(_, lane)| &lane.queue));
+        let requests = self.admission.lane_links.bytes(self.bench.lanes().flat_map(|(_, lane)| &lane.queue));
         let lanes = self.bench.lanes_bytes() + self.waiting.bytes() + requests + self.parts_bytes();
         budget.set(MemoryPart::Lanes, lanes as u64);
         budget.set(MemoryPart::Robots, self.bench.robots_bytes() as u64);
@@ -514,7 +492,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Applies the changes that other processes made to the frontier.
     fn apply_news(&mut self, now: Time) -> Result<(), StoreError> {
         let News { events, due } = self.frontier.news(now)?;
-        self.news_due = due;
+        self.waiting.news_due = due;
         for news in events {
             match news {
                 FrontierNews::Work(lane) => {
@@ -580,7 +558,7 @@ impl<F: Frontier + History> Keeper<F> {
             self.announce_lane(lane, now);
         }
         self.notes.count(&visit);
-        if let Some(link) = self.fallbacks.take(&visit, &self.rules) {
+        if let Some(link) = self.redirects.take_fallback(&visit, &self.rules) {
             self.put(vec![link], now)?;
         }
         // After a 304 response, `previous_record` is the page's record of the previous round.
@@ -623,7 +601,7 @@ impl<F: Frontier + History> Keeper<F> {
         if links.iter().any(|link| link.request.as_ref().is_some_and(|request| request.priority != 0)) {
             self.bench.rank_links();
         }
-        self.lane_links.note(links);
+        self.admission.lane_links.note(links);
         // In portions: the list of roots may be long.
         for portion in links.chunks(PUT_PORTION) {
             let put = put_all(&mut self.frontier, portion)?;

@@ -81,6 +81,7 @@ impl Notes {
 impl<F: Frontier + History> Keeper<F> {
     /// Stores the counts; to be called before a commit.
     pub fn note_progress(&mut self, now: Time) -> Result<(), StoreError> {
+        self.notes.progress.steering.clone_from(self.steering.changes());
         self.notes.keep(&mut self.frontier, carryover::unix_millis(self.clock, now))
     }
 

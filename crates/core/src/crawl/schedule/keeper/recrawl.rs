@@ -99,3 +99,47 @@ fn earlier_of(history: &mut impl History, link: &Link) -> Result<Option<CrawlRec
     // An unreadable record is ignored: the page counts as new.
     Ok(record.and_then(|line| CrawlRecord::read(&line).ok()).filter(|record| record.outcome.is_some()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::link::LinkKind;
+    use crate::base::time::{Time, WallClock};
+    use crate::base::url::UrlRef;
+    use crate::crawl::record::page_state::Change;
+
+    /// The records of the previous round.
+    struct Round(Vec<u8>);
+
+    impl History for Round {
+        fn is_recrawl(&self) -> bool {
+            true
+        }
+
+        fn earlier(&mut self, _: UrlRef<'_>, _: LinkKind) -> Result<Option<Vec<u8>>, StoreError> {
+            Ok(Some(self.0.clone()))
+        }
+    }
+
+    fn visit(outcome: Outcome) -> Visit {
+        let link = Link::root(Url::parse("http://h.example/").expect("a URL"), 5);
+        Visit::with_outcome(link, Purpose::Page, outcome, Time::ZERO)
+    }
+
+    #[test]
+    fn an_unchanged_page_has_the_facts_of_the_previous_round() {
+        let mut earlier = visit(Outcome::Ok);
+        earlier.findings.title = Some("A page".into());
+        let mut line = Vec::new();
+        CrawlRecord::of(&earlier, WallClock::default(), 0, None).encode(&mut line);
+        let mut round = Round(line);
+        let mut unchanged = visit(Outcome::NotModified);
+        let (comparison, record) = compare(&mut round, &mut unchanged).expect("no disk");
+        assert_eq!(comparison.map(|compared| compared.change), Some(Change::Same));
+        assert_eq!((unchanged.findings.title.as_deref(), record.is_some()), (Some("A page"), true));
+        let mut failed = visit(Outcome::Failed);
+        let (comparison, record) = compare(&mut round, &mut failed).expect("no disk");
+        assert_eq!((failed.findings.title, record.is_some()), (None, false));
+        assert_eq!(comparison.map(|compared| compared.change), Some(Change::Gone));
+    }
+}

@@ -1,4 +1,4 @@
-//! [`Redirects`]: marks redirects that close a loop. [`Fallbacks`]: what is tried in place of roots without a scheme.
+//! [`Redirects`]: marks redirects that close a loop, and knows what is tried in place of roots without a scheme.
 //!
 //! A redirect whose target is already known is not requested again, so a loop ends by itself. The recent
 //! redirects distinguish a redirect that closes a loop from a redirect to a page that was fetched before.
@@ -17,16 +17,25 @@ const CAPACITY: usize = 1 << 15;
 /// Longer loops are not recognised.
 const MAX_LOOP_LENGTH: usize = 64;
 
-/// Recent redirects, as fingerprints of URLs.
+/// Recent redirects as fingerprints of URLs, and fallbacks of roots.
 #[derive(Default)]
 pub(super) struct Redirects {
     /// The current generation: the target of each redirect.
     recent: HashMap<u64, u64>,
     /// The previous generation.
     older: HashMap<u64, u64>,
+    /// For roots without a scheme: the http URL to try if https cannot be had ([`Rules::allows_plain_http`]).
+    fallbacks: HashMap<Url, Url>,
 }
 
 impl Redirects {
+    pub fn new(rules: &Rules) -> Self {
+        // A root without a scheme has two candidates: https, then http.
+        let two_candidates = rules.roots.iter().filter_map(|root| root.candidates.first_chunk());
+        let fallbacks = two_candidates.map(|[first, second]| (first.clone(), second.clone())).collect();
+        Self { fallbacks, ..Self::default() }
+    }
+
     /// Adds an error to a redirect that closes a loop. Its outcome stays `Redirect`. `key` is the key of fingerprints.
     pub fn mark_loop(&mut self, visit: &mut Visit, key: u64) {
         let (Outcome::Redirect, None, Some(target)) = (visit.facts.outcome, &visit.facts.error, &visit.facts.redirect)
@@ -62,26 +71,15 @@ impl Redirects {
         }
         false
     }
-}
-
-/// For roots without a scheme: the http URL to try if https cannot be had ([`Rules::allows_plain_http`]).
-pub(super) struct Fallbacks(HashMap<Url, Url>);
-
-impl Fallbacks {
-    /// A root without a scheme has two candidates: https, then http.
-    pub fn of_roots(rules: &Rules) -> Self {
-        let two_candidates = rules.roots.iter().filter_map(|root| root.candidates.first_chunk());
-        Self(two_candidates.map(|[first, second]| (first.clone(), second.clone())).collect())
-    }
 
     /// The link to try after this visit, if its root could not be had over https.
-    pub fn take(&mut self, visit: &Visit, rules: &Rules) -> Option<Link> {
+    pub fn take_fallback(&mut self, visit: &Visit, rules: &Rules) -> Option<Link> {
         let is_failed_root = visit.link.kind == LinkKind::Root && visit.facts.outcome == Outcome::Failed;
         let error = visit.facts.error.as_ref().filter(|_| is_failed_root)?;
         if !rules.allows_plain_http(&visit.link.url, error) {
             return None;
         }
-        Some(Link::root(self.0.remove(&visit.link.url)?, rules.max_redirects))
+        Some(Link::root(self.fallbacks.remove(&visit.link.url)?, rules.max_redirects))
     }
 }
 

@@ -1,24 +1,71 @@
-//! Changes to a running crawl: pause, pace, rate and excludes. Also settles queued links that may not be fetched any more.
+//! [`SteeringState`]: what the user changed while the crawl was running: pause, pace, rate and excludes.
 //!
 //! Pace, rate and excludes are stored with the crawl's progress, so that a resumed crawl has them. A pause is not
 //! stored.
 
 use super::Keeper;
-use crate::base::job::LaneId;
-use crate::base::link::{Link, LinkKind};
-use crate::base::outcome::Outcome;
 use crate::base::time::Time;
 use crate::crawl::control::{Control, ControlVerdict};
-use crate::crawl::record::CrawlRecord;
+use crate::crawl::rules::{Pace, Rules};
 use crate::crawl::schedule::carryover::Steering;
-use crate::crawl::schedule::frontier::{FinalOutcome, Frontier, History, ReturnTo, Settlement, StoreError};
+use crate::crawl::schedule::frontier::{Frontier, History, StoreError};
 use crate::crawl::schedule::keeper::End;
-use crate::page::scope::{self, ScopeRule};
+use crate::page::scope::ScopeRule;
 
 /// Limit on patterns that are excluded while a crawl is running: every URL is matched against all of them.
 const MAX_EXCLUDES: usize = 1_000;
-/// How many links of a queue are skipped before other work continues.
-const MAX_SKIPPED_PER_CALL: usize = 4_096;
+
+/// The changes to the running crawl, and the settings that they replace.
+pub(super) struct SteeringState {
+    given_pace: Pace,
+    given_rate: Option<f64>,
+    changes: Steering,
+}
+
+impl SteeringState {
+    /// Without changes.
+    pub fn new(rules: &Rules) -> Self {
+        Self { given_pace: rules.pace, given_rate: rules.rate, changes: Steering::default() }
+    }
+
+    /// Takes the changes of earlier runs. If the command line has another value than when the change was made, the
+    /// command line wins.
+    fn recall(&mut self, stored: Steering) {
+        let Steering { pace, rate, excludes } = stored;
+        let pace = pace.filter(|(given, _)| *given == self.given_pace);
+        let rate = rate.filter(|(given, _)| *given == self.given_rate);
+        self.changes = Steering { pace, rate, excludes };
+    }
+
+    /// The changes to store.
+    pub fn changes(&self) -> &Steering {
+        &self.changes
+    }
+
+    fn set_pace(&mut self, pace: Pace) {
+        self.changes.pace = Some((self.given_pace, pace));
+    }
+
+    fn set_rate(&mut self, rate: Option<f64>) {
+        self.changes.rate = Some((self.given_rate, rate));
+    }
+
+    /// All excludes, with one more; `None` if it is one of them already.
+    ///
+    /// # Errors
+    ///
+    /// Why no pattern can be added.
+    fn excludes_with(&self, pattern: String) -> Result<Option<Vec<String>>, String> {
+        let excludes = &self.changes.excludes;
+        if excludes.contains(&pattern) {
+            return Ok(None);
+        }
+        if excludes.len() >= MAX_EXCLUDES {
+            return Err(format!("{MAX_EXCLUDES} patterns are excluded already"));
+        }
+        Ok(Some(excludes.iter().cloned().chain([pattern]).collect()))
+    }
+}
 
 impl<F: Frontier + History> Keeper<F> {
     /// Applies a command of the user.
@@ -28,12 +75,12 @@ impl<F: Frontier + History> Keeper<F> {
             Control::Resume => self.bench.set_paused(false),
             Control::Stop => self.stop(End::Stopped),
             Control::Pace { pace } => {
-                self.notes.progress.steering.pace = Some((self.rules.pace, *pace));
+                self.steering.set_pace(*pace);
                 self.bench.set_pace(*pace, now);
             }
             Control::Rate { rate } => {
                 let rate = rate.map(|rate| rate.per_second);
-                self.notes.progress.steering.rate = Some((self.rules.rate, rate));
+                self.steering.set_rate(rate);
                 self.bench.set_rate(rate, now);
             }
             Control::Exclude { .. } | Control::ExcludeHost { .. } => {
@@ -46,116 +93,70 @@ impl<F: Frontier + History> Keeper<F> {
 
     /// The changes made while the crawl was running, in this run and earlier ones.
     pub fn steering(&self) -> &Steering {
-        &self.notes.progress.steering
+        self.steering.changes()
     }
 
     /// Excludes a pattern, and removes the matching links from the workbench.
     fn exclude(&mut self, pattern: String, now: Time) -> Result<ControlVerdict, StoreError> {
-        let excludes = &self.notes.progress.steering.excludes;
-        if excludes.contains(&pattern) {
-            return Ok(ControlVerdict::Done);
-        }
-        if excludes.len() >= MAX_EXCLUDES {
-            return Ok(ControlVerdict::Refused(format!("{MAX_EXCLUDES} patterns are excluded already")));
-        }
-        let mut all = excludes.clone();
-        all.push(pattern);
+        let all = match self.steering.excludes_with(pattern) {
+            Ok(Some(all)) => all,
+            Ok(None) => return Ok(ControlVerdict::Done),
+            Err(why) => return Ok(ControlVerdict::Refused(why)),
+        };
         if let Err(bad) = self.admission.exclude(&all) {
             return Ok(ControlVerdict::Refused(bad.to_string()));
         }
-        self.notes.progress.steering.excludes = all;
+        self.steering.changes.excludes = all;
         for link in self.bench.remove(|link| self.admission.is_excluded(link), now) {
             self.skip(&link, ScopeRule::Exclude.as_str())?;
         }
         Ok(ControlVerdict::Done)
     }
 
-    /// Drops the sitemap files of a site whose budget for them is spent. Those on the workbench are dropped now, those
-    /// in the frontier when they are taken.
-    pub(super) fn drop_sitemaps(&mut self, host: &str, now: Time) -> Result<(), StoreError> {
-        let site = scope::domain_key(host);
-        let is_of_site = |link: &Link| link.kind == LinkKind::SitemapFile && scope::domain_key(link.url.host()) == site;
-        for link in self.bench.remove(is_of_site, now) {
-            let rule = self.admission.traps.drop_sitemap(link.url.as_ref());
-            self.skip(&link, rule.as_str())?;
+    /// Applies the changes of earlier runs.
+    pub(super) fn recall_steering(&mut self, stored: Steering, now: Time) {
+        self.steering.recall(stored);
+        let changes = self.steering.changes();
+        if let Some((_, pace)) = changes.pace {
+            self.bench.set_pace(pace, now);
         }
-        Ok(())
-    }
-
-    /// Applies the changes of earlier runs. If the command line has another value than when the change was made, the
-    /// command line wins.
-    pub(super) fn recall_steering(&mut self, now: Time) {
-        let steering = self.notes.progress.steering.clone();
-        if let Some((given, pace)) = steering.pace {
-            if given == self.rules.pace {
-                self.bench.set_pace(pace, now);
-            } else {
-                self.notes.progress.steering.pace = None;
-            }
-        }
-        if let Some((given, rate)) = steering.rate {
-            if given == self.rules.rate {
-                self.bench.set_rate(rate, now);
-            } else {
-                self.notes.progress.steering.rate = None;
-            }
+        if let Some((_, rate)) = changes.rate {
+            self.bench.set_rate(rate, now);
         }
         // The patterns were checked when they were added.
-        let _ = self.admission.exclude(&steering.excludes);
+        let _ = self.admission.exclude(&changes.excludes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crawl::rules::Config;
+
+    fn state(pace: Pace) -> SteeringState {
+        let config = Config { roots: vec!["http://h/".into()], pace, ..Config::default() };
+        SteeringState::new(&config.compile(0).expect("valid settings"))
     }
 
-    /// Leases links of a lane. Links that must not be fetched any more (see [`Admission::skip_rule`](super::admission::Admission::skip_rule)) are settled without a
-    /// fetch, and are not returned.
-    pub(super) fn take_included(&mut self, lane: LaneId, max_links: usize) -> Result<Vec<Link>, StoreError> {
-        let mut links = self.frontier.take(lane, max_links)?;
-        let is_scope_changed = self.notes.progress.scope_changed;
-        let mut skipped = 0;
-        loop {
-            let is_not_sitemap = |link: &Link| link.kind != LinkKind::SitemapFile;
-            if !self.admission.checks_queued(is_scope_changed) && links.iter().all(is_not_sitemap) {
-                return Ok(links);
-            }
-            let taken = links.len();
-            let mut included = Vec::with_capacity(taken);
-            for link in links {
-                match self.admission.skip_rule(&link, is_scope_changed) {
-                    None => included.push(link),
-                    Some(rule) => {
-                        self.skip(&link, rule)?;
-                        skipped += 1;
-                    }
-                }
-            }
-            if !included.is_empty() || taken < max_links || skipped >= MAX_SKIPPED_PER_CALL {
-                return Ok(included);
-            }
-            links = self.frontier.take(lane, max_links)?;
-        }
+    #[test]
+    fn a_later_run_keeps_a_change_unless_its_command_line_has_another_value() {
+        let mut first = state(Pace::Steady);
+        first.set_pace(Pace::Gentle);
+        first.set_rate(Some(2.0));
+        let mut same = state(Pace::Steady);
+        same.recall(first.changes().clone());
+        assert_eq!(same.changes(), first.changes());
+        let mut other = state(Pace::Full);
+        other.recall(first.changes().clone());
+        assert_eq!((other.changes().pace, other.changes().rate), (None, Some((None, Some(2.0)))));
     }
 
-    /// Leases links for a lane: a batch, or fewer if requests are large.
-    pub(super) fn take_for_workbench(&mut self, lane: LaneId) -> Result<Vec<Link>, StoreError> {
-        let queued = self.bench.lane(lane).map_or(0, |lane| lane.queue.len());
-        let max_links = self.lane_links.room(queued, self.bench.lane_batch());
-        if max_links == 0 {
-            return Ok(Vec::new());
-        }
-        let mut links = self.take_included(lane, max_links)?;
-        self.lane_links.note(&links);
-        // The first large requests of a resumed crawl are found only now.
-        if let Some(excess) = self.lane_links.split_excess(&mut links) {
-            self.frontier.give_back(excess, ReturnTo::OldPlace)?;
-        }
-        Ok(links)
-    }
-
-    /// Settles a link without fetching it. Its record has the rule, for `explain`.
-    fn skip(&mut self, link: &Link, rule: &str) -> Result<(), StoreError> {
-        let mut line = Vec::new();
-        let via = link.via.as_ref().map_or("", |via| via.as_str());
-        CrawlRecord::of_skip(link.url.as_str(), rule, via).encode(&mut line);
-        let record = line.strip_suffix(b"\n").unwrap_or(&line);
-        let final_outcome = FinalOutcome { outcome: Outcome::Refused, status: None, record, is_fetched_page: false };
-        self.frontier.settle(&mut [Settlement::of(link, final_outcome)])
+    #[test]
+    fn a_pattern_is_excluded_once_and_only_a_thousand_are() {
+        let mut state = state(Pace::Steady);
+        assert_eq!(state.excludes_with("a".into()), Ok(Some(vec!["a".to_owned()])));
+        state.changes.excludes = (0..MAX_EXCLUDES).map(|number| number.to_string()).collect();
+        assert_eq!(state.excludes_with("7".into()), Ok(None));
+        assert!(state.excludes_with("a".into()).is_err());
     }
 }

@@ -1,19 +1,47 @@
-//! [`HeadAnswers`]: which hosts answer HEAD as they answer GET.
+//! [`Retries`]: whether a request is sent again, and which hosts answer HEAD as they answer GET.
 //!
 //! With `head_first`, a GET follows a HEAD that failed, because some hosts answer HEAD wrongly. On a host that answers HEAD
 //! well, a missing page would then be requested twice.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use crate::base::job::LaneId;
+use crate::base::job::{LaneId, Purpose};
+use crate::crawl::rules::Rules;
+use crate::crawl::schedule::retry::{self, RetryVerdict};
 use crate::crawl::visit::Visit;
 
 /// How many GETs must confirm a missing page before HEAD is trusted on a host that has not answered a HEAD with success.
 const ENOUGH_CONFIRMATIONS: u8 = 3;
 
+/// Judges whether a request is sent again.
+pub(super) struct Retries {
+    max_tries: u8,
+    wait: Duration,
+    /// With `head_first` only.
+    head: Option<HeadAnswers>,
+}
+
+impl Retries {
+    pub fn new(rules: &Rules) -> Self {
+        Self { max_tries: rules.max_tries, wait: rules.retry_wait, head: rules.head_first.then(HeadAnswers::default) }
+    }
+
+    /// Whether the request of this visit is sent again.
+    pub fn judge(&mut self, visit: &Visit) -> RetryVerdict {
+        if let Some(head) = self.head.as_mut().filter(|_| visit.purpose == Purpose::Page) {
+            head.note(visit);
+            if visit.link.tries == 1 && !head.is_final(visit) {
+                return retry::judge_head(visit, self.max_tries, self.wait);
+            }
+        }
+        retry::judge(visit, visit.link.tries, self.max_tries, self.wait)
+    }
+}
+
 /// What the requests of each lane have shown so far.
 #[derive(Debug, Default)]
-pub(super) struct HeadAnswers(HashMap<LaneId, HeadTrust>);
+struct HeadAnswers(HashMap<LaneId, HeadTrust>);
 
 #[derive(Clone, Copy, Debug)]
 enum HeadTrust {
@@ -26,7 +54,7 @@ enum HeadTrust {
 
 impl HeadAnswers {
     /// Notes the answer to the first (HEAD) or a later attempt (GET) at a page.
-    pub fn note(&mut self, visit: &Visit) {
+    fn note(&mut self, visit: &Visit) {
         let (Some((lane, _)), Some(status)) = (visit.for_keeper.slot, visit.facts.status) else { return };
         let (is_good, is_head) = ((200..300).contains(&status), visit.link.tries <= 1);
         let known = self.0.entry(lane).or_insert(HeadTrust::Confirmed(0));
@@ -42,7 +70,7 @@ impl HeadAnswers {
     }
 
     /// Whether this answer to a HEAD says that the page is missing, and the host answers HEAD well.
-    pub fn is_final(&self, visit: &Visit) -> bool {
+    fn is_final(&self, visit: &Visit) -> bool {
         let trust = visit.for_keeper.slot.and_then(|(lane, _)| self.0.get(&lane));
         let is_trusted = matches!(trust, Some(HeadTrust::Trusted));
         is_trusted && visit.facts.status.is_some_and(is_missing)
