@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Workbench;
+use super::lane_table::Entry;
 use super::selection::Selection;
 use super::steering::MayStart;
 use super::wait::{Ready, Wait};
@@ -20,7 +21,7 @@ impl Workbench {
     pub fn next(&mut self, now: Time) -> Option<Next> {
         self.lanes.check_counts();
         loop {
-            if !self.recalls.is_empty() || !self.decided.is_empty() {
+            if self.robots.awaits_recall() || !self.decided.is_empty() {
                 return None;
             }
             if let Some(id) = self.to_resolve.pop_front() {
@@ -30,22 +31,15 @@ impl Workbench {
                 continue;
             }
             self.wake_due(now);
-            let may_start = self.holds.may_start();
-            let (is_held, is_full) = (may_start < MayStart::All, self.slots.are_all_taken(self.lanes.counts()));
-            if is_full && !is_held {
-                return Some(Next::Wait(self.slots.close_slow_responses(&self.lanes, &self.queues, now)));
-            }
-            self.wake_for_unreserved(now);
-            let has_parts = may_start == MayStart::Parts && self.lanes.counts().with_parts() > 0;
-            if is_held && (is_full || !has_parts) {
-                self.slots.keep_slow_responses();
-                return Some(Next::Wait(Time::NEVER));
+            let only_parts = self.holds.may_start() < MayStart::All;
+            if let Some(until) = self.blocked_until(only_parts, now) {
+                return Some(Next::Wait(until));
             }
             if now >= self.pages.next_start() {
                 self.queues.release_one_for_rate(&mut self.lanes);
             }
             self.wake_for_free_slots(now);
-            match self.queues.pop_ready(is_held, &mut self.lanes) {
+            match self.queues.pop_ready(only_parts, &mut self.lanes) {
                 Some(ready) => {
                     if let Some(job) = self.serve(ready, now) {
                         return Some(Next::Fetch(job));
@@ -58,6 +52,22 @@ impl Workbench {
                 }
             }
         }
+    }
+
+    /// Until when no request may start, because all slots are in use or requests are held back; `None` if one may. With
+    /// `only_parts`, no other requests than those of rendered pages may start.
+    fn blocked_until(&mut self, only_parts: bool, now: Time) -> Option<Time> {
+        let is_full = self.slots.are_all_taken(self.lanes.counts());
+        if is_full && !only_parts {
+            return Some(self.slots.close_slow_responses(&self.lanes, &self.queues, now));
+        }
+        self.wake_for_unreserved(now);
+        let has_parts = self.holds.may_start() == MayStart::Parts && self.lanes.counts().with_parts() > 0;
+        if only_parts && (is_full || !has_parts) {
+            self.slots.keep_slow_responses();
+            return Some(Time::NEVER);
+        }
+        None
     }
 
     /// When a lane may get its turn, if none has it now. `None`: now, because slots are not reserved any more.
@@ -74,20 +84,9 @@ impl Workbench {
 
     /// Starts a request of a lane that has its turn, or puts the lane in the queue for what it lacks.
     fn serve(&mut self, ready: Ready, now: Time) -> Option<Job> {
-        let (id, counts) = (ready.lane, self.lanes.counts());
-        let (is_reserved, is_short) = (self.slots.is_reserved(counts, now), self.slots.is_short(counts, now));
+        let id = ready.lane;
+        let lack = self.lack(ready, now);
         let entry = self.lanes.get_mut(id)?;
-        let lane = &entry.lane;
-        let lack = if ready.weight > 0 && lane.is_without_rules() {
-            // The rules of the lane were evicted while it was queued, so it is queued again as the last one.
-            Some(Wait::Turn(Ready { weight: 0, ..ready }))
-        } else if is_reserved && !entry.counted.is_quick() {
-            Some(Wait::UnreservedSlot(ready))
-        } else if is_short && lane.in_flight() > 0 && lane.is_slow(now) {
-            Some(Wait::FreeSlots)
-        } else {
-            None
-        };
         if let Some(wait) = lack {
             self.queues.move_to(id, &mut entry.wait, wait);
             return None;
@@ -100,6 +99,22 @@ impl Workbench {
             self.wake_for_address(next, ip);
         }
         job
+    }
+
+    /// What a lane that has its turn lacks for its next request.
+    fn lack(&self, ready: Ready, now: Time) -> Option<Wait> {
+        let counts = self.lanes.counts();
+        let Entry { lane, counted, .. } = self.lanes.get(ready.lane)?;
+        if ready.weight > 0 && lane.is_without_rules() {
+            // The rules of the lane were evicted while it was queued, so it is queued again as the last one.
+            Some(Wait::Turn(Ready { weight: 0, ..ready }))
+        } else if !counted.is_quick() && self.slots.is_reserved(counts, now) {
+            Some(Wait::UnreservedSlot(ready))
+        } else if lane.in_flight() > 0 && self.slots.is_short(counts, now) && lane.is_slow(now) {
+            Some(Wait::FreeSlots)
+        } else {
+            None
+        }
     }
 
     /// Starts the next request of a lane. If none can start, puts the lane in the right queue.
@@ -137,7 +152,7 @@ impl Workbench {
         if purpose.is_rated() {
             self.pages.start(purpose == Purpose::Page && link.tries == 0, now);
         }
-        let lane = &mut self.lanes.get_mut(id)?.lane;
+        let lane = self.lanes.lane_mut(id)?;
         lane.pace.started(now);
         let slot = lane.take_slot(link.url.clone(), Arc::clone(&addresses), now);
         // The first job after a lookup reports how long the lookup took.

@@ -66,6 +66,14 @@ impl LaneTable {
         self.entries.get_mut(&id).map(|entry| &mut **entry)
     }
 
+    pub fn lane(&self, id: LaneId) -> Option<&Lane> {
+        self.get(id).map(|entry| &entry.lane)
+    }
+
+    pub fn lane_mut(&mut self, id: LaneId) -> Option<&mut Lane> {
+        self.get_mut(id).map(|entry| &mut entry.lane)
+    }
+
     /// A lane with the counts, to update them after a change.
     pub fn get_with_counts(&mut self, id: LaneId) -> Option<(&mut Entry, &mut LaneCounts)> {
         let entry = self.entries.get_mut(&id)?;

@@ -34,7 +34,7 @@
 //! | `AddressSlots` | requests in flight at each IP address (`--per-ip`) |
 //! | `PageStarts` | `--max-pages` and `--rate` |
 //! | `SlotPolicy` | how lanes share `concurrency`, and which slow responses are closed |
-//! | `RobotsMemory` | the memory of robots rules, and their eviction |
+//! | `RobotsMemory` | the memory of robots rules, their eviction, and which are loaded again |
 //! | `Residence` | how many lanes are in memory, and which are evicted or parked |
 //! | `Holds` | why no request starts, or only those of rendered pages |
 //!
@@ -126,10 +126,6 @@ pub struct Workbench {
     decided: VecDeque<Box<Visit>>,
     /// Lanes that need more links from the frontier.
     wants_refill: Vec<LaneId>,
-    /// Evicted robots rules that are needed again.
-    recalls: VecDeque<(LaneId, Origin)>,
-    /// The lane whose rules were just loaded again. It is ranked before all others.
-    recalled: Option<LaneId>,
     /// See [`Workbench::rank_links`].
     ranks_links: bool,
     /// Reports when requests are sent, for lanes with a delay. Without it, delays count from the start of a job.
@@ -152,8 +148,6 @@ impl Workbench {
             to_resolve: VecDeque::new(),
             decided: VecDeque::new(),
             wants_refill: Vec::new(),
-            recalls: VecDeque::new(),
-            recalled: None,
             send_reporter: None,
         }
     }
@@ -302,9 +296,9 @@ impl Workbench {
     /// The answer to [`Workbench::take_recall`] if the robots.txt was stored. The lane is served next, while its rules are in
     /// memory.
     pub fn robots_recalled(&mut self, id: LaneId, origin: &Origin, state: RobotsState, now: Time) {
-        self.recalled = Some(id);
+        self.robots.set_recalled(Some(id));
         self.robots_known(id, origin, state, now);
-        self.recalled = None;
+        self.robots.set_recalled(None);
     }
 
     /// The answer to [`Workbench::take_recall`] if the robots.txt was not stored: it is fetched again.
@@ -323,13 +317,13 @@ impl Workbench {
     /// Takes the lane and origin of robots rules that were evicted and are needed again. Answered by
     /// [`Workbench::robots_recalled`] if the frontier stored them, by [`Workbench::robots_not_stored`] otherwise.
     pub fn take_recall(&mut self) -> Option<(LaneId, Origin)> {
-        self.recalls.pop_front()
+        self.robots.take_recall()
     }
 
     /// Ends a visit: releases its slot, and updates the pace of the lane.
     pub fn finish(&mut self, visit: &Visit, now: Time) {
         let Some((id, slot)) = visit.for_keeper.slot else { return };
-        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else { return };
+        let Some(lane) = self.lanes.lane_mut(id) else { return };
         let Some(holder) = lane.free_slot(slot) else { return };
         // A Crawl-delay counts from the request for the robots.txt that contains it. When that request was sent, the
         // delay was not known, so the worker did not report the time.
@@ -407,7 +401,7 @@ impl Workbench {
     }
 
     pub fn lane(&self, id: LaneId) -> Option<&Lane> {
-        self.lanes.get(id).map(|entry| &entry.lane)
+        self.lanes.lane(id)
     }
 
     /// The entry of a lane. A lane that is not in memory is created.

@@ -43,8 +43,16 @@ enum RobotsDecision {
     Unknown(Origin),
     /// robots.txt is being fetched.
     Pending,
-    /// The outcome of the link. If robots.txt could not be fetched: its failure and its number of tries.
-    Denied(Outcome, Option<Failure>, u8),
+    Denied(Denial),
+}
+
+/// How a link ends that robots.txt does not allow.
+struct Denial {
+    outcome: Outcome,
+    /// Why robots.txt could not be fetched, if it could not.
+    failure: Option<Failure>,
+    /// The number of its tries.
+    tries: u8,
 }
 
 /// Which links of a lane may be picked.
@@ -92,9 +100,9 @@ pub(super) fn pick(lane: &mut Lane, startable: Startable, rules: &Rules, now: Ti
                     return Pick::Take(link, purpose);
                 }
             }
-            RobotsDecision::Denied(outcome, failure, tries) => {
+            RobotsDecision::Denied(denial) => {
                 if let Some(link) = lane.queue.remove(index) {
-                    return Pick::End(ended(link, outcome, failure, tries, now));
+                    return Pick::End(ended(link, denial, now));
                 }
             }
         }
@@ -102,8 +110,8 @@ pub(super) fn pick(lane: &mut Lane, startable: Startable, rules: &Rules, now: Ti
     Pick::Nothing(lane.retries.peek().map_or(Time::NEVER, |Reverse(retry)| retry.due))
 }
 
-/// Picks from the robots.txt files, the parts of rendered pages and the probes. The last two obey robots.txt; those that wait for it keep
-/// their order.
+/// Picks from the robots.txt files, the parts of rendered pages and the probes. The last two obey robots.txt; those that
+/// wait for it keep their order.
 fn pick_site_file(lane: &mut Lane, rules: &Rules, now: Time) -> Option<Pick> {
     for _ in 0..lane.site_files.len() {
         let (link, purpose) = lane.site_files.pop_front()?;
@@ -117,8 +125,8 @@ fn pick_site_file(lane: &mut Lane, rules: &Rules, now: Time) -> Option<Pick> {
                 lane.site_files.push_front(link, purpose);
                 return Some(Pick::AskRobots(origin));
             }
-            RobotsDecision::Denied(outcome, failure, tries) => {
-                let mut visit = ended(link, outcome, failure, tries, now);
+            RobotsDecision::Denied(denial) => {
+                let mut visit = ended(link, denial, now);
                 visit.purpose = purpose;
                 return Some(Pick::End(visit));
             }
@@ -182,9 +190,7 @@ pub(super) fn move_decided(
             Update::Robots(_) | Update::SiteFiles | Update::Addresses => RobotsDecision::Allowed,
         };
         match decision {
-            RobotsDecision::Denied(outcome, failure, tries) => {
-                decided.push_back(ended(link, outcome, failure, tries, now))
-            }
+            RobotsDecision::Denied(denial) => decided.push_back(ended(link, denial, now)),
             RobotsDecision::Allowed | RobotsDecision::Unknown(_) | RobotsDecision::Pending => {
                 lane.queue.push_back(link)
             }
@@ -205,17 +211,19 @@ fn robots_decision(lane: &Lane, link: &Link, rules: &Rules, now: Time) -> Robots
             RobotsDecision::Unknown(origin)
         }
         Some(RobotsState::Failed { failure, outcome, tries, .. }) => {
-            RobotsDecision::Denied(*outcome, Some(failure.clone()), *tries)
+            RobotsDecision::Denied(Denial { outcome: *outcome, failure: Some(failure.clone()), tries: *tries })
         }
         Some(RobotsState::Rules { rules, .. }) if rules.allows(link.url.target()) => RobotsDecision::Allowed,
-        Some(RobotsState::Rules { .. }) => RobotsDecision::Denied(Outcome::Robots, None, 0),
+        Some(RobotsState::Rules { .. }) => {
+            RobotsDecision::Denied(Denial { outcome: Outcome::Robots, failure: None, tries: 0 })
+        }
     }
 }
 
 /// The visit of a link that ends without a request.
-fn ended(link: Link, outcome: Outcome, failure: Option<Failure>, tries: u8, now: Time) -> Box<Visit> {
-    let mut visit = Visit::not_fetched(link, outcome, failure, now);
-    visit.link.tries = visit.link.tries.max(tries);
+fn ended(link: Link, denial: Denial, now: Time) -> Box<Visit> {
+    let mut visit = Visit::not_fetched(link, denial.outcome, denial.failure, now);
+    visit.link.tries = visit.link.tries.max(denial.tries);
     Box::new(visit)
 }
 

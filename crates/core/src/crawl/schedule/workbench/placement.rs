@@ -82,7 +82,7 @@ impl Workbench {
     /// Moves a lane to a queue that is ordered by rank.
     pub(super) fn enqueue_ranked(&mut self, id: LaneId, order: Reverse<u64>, wait: impl FnOnce(Ready) -> Wait) {
         let Some(entry) = self.lanes.get_mut(id) else { return };
-        let ready = if self.recalled == Some(id) {
+        let ready = if self.robots.is_recalled(id) {
             // Sequence numbers start at one, so this ranks before all other lanes.
             Ready { weight: u64::MAX, seq: Reverse(0), lane: id }
         } else {
@@ -96,9 +96,9 @@ impl Workbench {
     }
 
     /// Ranks a lane that waits in an ordered queue again after its links changed or one of its requests ended, because
-    /// better links and fewer requests in flight mean a higher rank. With the old rank, the lane would wait until the other lanes had as many requests in flight as it
-    /// had when it was queued. Hosts would then be served one after the other, and idle connections would be closed in
-    /// between.
+    /// better links and fewer requests in flight mean a higher rank. With the old rank, the lane would wait until the
+    /// other lanes had as many requests in flight as it had when it was queued. Hosts would then be served one after the
+    /// other, and idle connections would be closed in between.
     pub(super) fn update_rank(&mut self, id: LaneId) {
         match self.lanes.get(id).map(|entry| entry.wait) {
             Some(Wait::Turn(ready)) => self.enqueue_ranked(id, ready.seq, Wait::Turn),

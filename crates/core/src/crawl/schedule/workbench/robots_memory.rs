@@ -1,4 +1,4 @@
-//! [`RobotsMemory`]: the memory that the robots rules of all lanes take, and their eviction.
+//! [`RobotsMemory`]: the memory that the robots rules of all lanes take, their eviction, and which are loaded again.
 //!
 //! Cached rules save requests. On a site that invents hosts and ports they would grow without bound, so they have a
 //! limit. Evicted rules are loaded from the frontier's notes when they are needed, or fetched again.
@@ -9,6 +9,7 @@
 //! Invariant: every change of the rules of a lane in memory passes through [`RobotsMemory::change`], so the size is exact.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::lane_table::LaneTable;
@@ -29,28 +30,38 @@ pub(super) const MIN_RESIDENCE: Duration = Duration::from_secs(60);
 /// The pause after an eviction that freed too little. It limits the cost, because each search visits all lanes.
 const EVICTION_PAUSE: Duration = Duration::from_secs(1);
 
-/// The size of all robots rules in memory, and its limit.
+/// The size of all robots rules in memory and its limit, and the evicted rules that are needed again.
 pub(super) struct RobotsMemory {
     limit: usize,
     bytes: usize,
     /// If the last eviction freed too little: when the next one may start.
     next_eviction: Time,
+    /// Evicted rules that are needed again.
+    recalls: VecDeque<(LaneId, Origin)>,
+    /// The lane whose rules were just loaded again. It is ranked before all others.
+    recalled: Option<LaneId>,
 }
 
 /// Rules that may be evicted.
 struct Candidate {
     lane: LaneId,
     origin: Origin,
-    /// The candidates are evicted in this order: rules of lanes without work, then large ones, then the least recently
-    /// used.
-    order: (bool, Reverse<usize>, Option<Time>),
+    order: EvictionOrder,
+}
+
+/// The order in which candidates are evicted: rules of lanes without work, then large ones, then the least recently used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct EvictionOrder {
+    is_busy: bool,
+    size_class: Reverse<usize>,
+    last_start: Option<Time>,
 }
 
 impl RobotsMemory {
     /// `share` is the memory that robots rules may use, in bytes.
     pub fn new(share: usize) -> Self {
         let limit = share.clamp(MIN_ROBOTS_MEMORY, MAX_ROBOTS_MEMORY);
-        Self { limit, bytes: 0, next_eviction: Time::ZERO }
+        Self { limit, bytes: 0, next_eviction: Time::ZERO, recalls: VecDeque::new(), recalled: None }
     }
 
     pub fn bytes(&self) -> usize {
@@ -97,6 +108,29 @@ impl RobotsMemory {
         }
     }
 
+    /// Requests the evicted rules of a lane.
+    pub fn request_recall(&mut self, lane: LaneId, origin: Origin) {
+        self.recalls.push_back((lane, origin));
+    }
+
+    pub fn take_recall(&mut self) -> Option<(LaneId, Origin)> {
+        self.recalls.pop_front()
+    }
+
+    pub fn awaits_recall(&self) -> bool {
+        !self.recalls.is_empty()
+    }
+
+    /// Sets whose rules were just loaded again.
+    pub fn set_recalled(&mut self, lane: Option<LaneId>) {
+        self.recalled = lane;
+    }
+
+    /// Whether the rules of this lane were just loaded again.
+    pub fn is_recalled(&self, lane: LaneId) -> bool {
+        self.recalled == Some(lane)
+    }
+
     /// Tries to free memory for the rules of one more robots.txt. If that fails, returns when to try again.
     pub fn retry_eviction(&mut self, lanes: &mut LaneTable, now: Time) -> Option<Time> {
         self.evict(lanes, None, now);
@@ -113,7 +147,8 @@ fn candidates(id: LaneId, lane: &Lane, now: Time) -> impl Iterator<Item = Candid
     };
     let evictable = lane.robots.iter().filter(move |(_, state)| may_evict(state));
     evictable.map(move |(origin, state)| {
-        let order = (is_busy, Reverse(state.weight() / WEIGHT_CLASS), lane.pace.last_start());
+        let size_class = Reverse(state.weight() / WEIGHT_CLASS);
+        let order = EvictionOrder { is_busy, size_class, last_start: lane.pace.last_start() };
         Candidate { lane: id, origin: origin.clone(), order }
     })
 }

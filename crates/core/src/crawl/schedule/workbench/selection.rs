@@ -49,7 +49,7 @@ impl Workbench {
             Ok(known) => known,
             Err(until) => return Selection::Blocked(until),
         };
-        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else {
+        let Some(lane) = self.lanes.lane_mut(id) else {
             return Selection::Blocked(Time::NEVER);
         };
         loop {
@@ -63,7 +63,7 @@ impl Workbench {
                     // The rules of another origin of this lane may be evicted for it.
                     self.robots.change(lane, |lane| lane.ask_robots(&origin));
                     if is_evicted {
-                        self.recalls.push_back((id, origin));
+                        self.robots.request_recall(id, origin);
                         continue;
                     }
                     (robots_link(&origin), Purpose::Robots(Box::new(origin)))
@@ -100,7 +100,7 @@ impl Workbench {
     /// returns until when the lane is blocked.
     fn addresses_of(&mut self, id: LaneId, now: Time) -> Result<Arc<[IpAddr]>, Time> {
         let rules = &self.rules;
-        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else { return Err(Time::NEVER) };
+        let Some(lane) = self.lanes.lane_mut(id) else { return Err(Time::NEVER) };
         match &lane.addresses {
             // If `took` is known, no job has used the addresses. Then the first job may use expired ones.
             Addresses::Known { list, until, took } if *until > now || took.is_known() => Ok(Arc::clone(list)),
@@ -109,7 +109,7 @@ impl Workbench {
             Addresses::RetryAt { at, .. } if *at > now => Err(*at),
             Addresses::Failed { until, .. } if *until > now => {
                 self.fail_all(id, now);
-                let lane = self.lanes.get(id).map(|entry| &entry.lane);
+                let lane = self.lanes.lane(id);
                 let is_given = lane.is_some_and(|lane| pick::has_given_addresses(lane, &self.rules));
                 if is_given { self.addresses_of(id, now) } else { Err(Time::NEVER) }
             }
@@ -137,7 +137,7 @@ impl Workbench {
 
     /// Ends every link of an unreachable host with the host's failure: adds their visits to `decided`.
     pub(super) fn fail_all(&mut self, id: LaneId, now: Time) {
-        let Some(lane) = self.lanes.get_mut(id).map(|entry| &mut entry.lane) else { return };
+        let Some(lane) = self.lanes.lane_mut(id) else { return };
         let (failure, tries) = match &lane.addresses {
             Addresses::Failed { failure, tries, until } if *until > now => (failure.clone(), *tries),
             _ => return,
