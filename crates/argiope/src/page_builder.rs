@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use argiope_core::Time;
-use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
-use argiope_core::base::quota::SlowResponseQuota;
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
 use argiope_core::crawl::record::CrawlRecord;
 use argiope_core::crawl::rules::{Config, Environment, ProgramSettings};
@@ -106,17 +105,9 @@ impl PageBuilder {
         let rules = Arc::new(config.compile_in(Environment::default(), program)?);
         let mut web = CannedWeb::from([(url.as_str(), response)]);
         let wall_clock = web.wall_clock();
-        let job = Job {
-            link: request.into_link(rules.max_redirects)?,
-            purpose: Purpose::Page,
-            lane: LaneId(0),
-            slot: 0,
-            http: LaneHttp::Serial,
-            unprocessed: 0,
-            slow_responses: SlowResponseQuota::default(),
-            addresses: web.resolve(url.host()).map(|(addresses, _)| addresses.into()).unwrap_or_default(),
-            extras: None,
-        };
+        let link = request.into_link(rules.max_redirects)?;
+        let addresses = web.resolve(url.host()).map(|(addresses, _)| addresses).unwrap_or_default();
+        let job = Job::detached(link, Purpose::Page, addresses);
         let visit = match web.respond(&job, Time::ZERO) {
             Ok(response) => response.into_visit(job, &rules),
             Err((failure, after)) => Box::new(Visit::failed(job, failure, Time::ZERO, Time::ZERO + after)),

@@ -189,8 +189,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
-    use argiope_core::base::job::{LaneHttp, LaneId, Purpose};
-    use argiope_core::base::quota::SlowResponseQuota;
+    use argiope_core::base::job::{LaneId, Purpose};
     use argiope_core::crawl::rules::Config;
     use argiope_core::http::conn::Step;
     use argiope_core::{Link, Url};
@@ -225,18 +224,7 @@ mod tests {
 
     fn job(lane: u32, port: u16) -> Box<Job> {
         let link = Link::root(Url::parse(&format!("http://h:{port}/")).unwrap(), 1);
-        let addresses: Arc<[IpAddr]> = [IpAddr::from([192, 0, 2, 1])].into();
-        Box::new(Job {
-            link,
-            purpose: Purpose::Page,
-            lane: LaneId(lane),
-            slot: 0,
-            http: LaneHttp::Serial,
-            unprocessed: 0,
-            slow_responses: SlowResponseQuota::default(),
-            addresses,
-            extras: None,
-        })
+        Box::new(Job { lane: LaneId(lane), ..Job::detached(link, Purpose::Page, [IpAddr::from([192, 0, 2, 1])]) })
     }
 
     /// A session that has just finished its first job.

@@ -8,8 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
-use argiope_core::base::quota::SlowResponseQuota;
+use argiope_core::base::job::{Job, LaneId, Purpose};
 use argiope_core::crawl::rules::{Config, ProgramSettings};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Time, Url};
@@ -50,18 +49,7 @@ pub fn trace(slow: Duration) -> Result<Vec<TraceLine>, Error> {
         let url = Url::parse(url)?;
         let addresses: Arc<[IpAddr]> = url.host().parse::<IpAddr>().into_iter().collect();
         let redirects = 0;
-        let (link, lane, purpose) = (Link::root(url, redirects), LaneId(lane), Purpose::Page);
-        jobs.push(Job {
-            link,
-            purpose,
-            lane,
-            slot: 0,
-            http: LaneHttp::Serial,
-            unprocessed: 0,
-            slow_responses: SlowResponseQuota::default(),
-            addresses,
-            extras: None,
-        });
+        jobs.push(Job { lane: LaneId(lane), ..Job::detached(Link::root(url, redirects), Purpose::Page, addresses) });
     }
     job_queue.send(&mut jobs);
     job_queue.stop(StopMode::Drain);

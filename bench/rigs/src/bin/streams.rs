@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use argiope_core::base::job::{Job, LaneHttp, Purpose};
-use argiope_core::base::quota::SlowResponseQuota;
 use argiope_core::crawl::rules::{Config, HttpVersion, Rules};
 use argiope_core::crawl::session::{Completed, Session};
 use argiope_core::http::conn::Step;
@@ -65,17 +64,8 @@ fn main() -> Result<(), String> {
 fn job(number: usize, addresses: &Arc<[IpAddr]>) -> Box<Job> {
     let url = Url::parse(&format!("http://h.example/folder/page-{number:07}.html")).expect("a URL");
     let redirects = 1;
-    Box::new(Job {
-        link: Link::root(url, redirects),
-        purpose: Purpose::Page,
-        lane: LaneId(7),
-        slot: 0,
-        http: LaneHttp::Multiplexed,
-        unprocessed: 0,
-        slow_responses: SlowResponseQuota::default(),
-        addresses: Arc::clone(addresses),
-        extras: None,
-    })
+    let job = Job::detached(Link::root(url, redirects), Purpose::Page, Arc::clone(addresses));
+    Box::new(Job { lane: LaneId(7), http: LaneHttp::Multiplexed, ..job })
 }
 
 /// A connection whose settings were exchanged, with one request that was sent.

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use argiope_core::base::digest::BodyDigest;
-use argiope_core::base::job::LaneId;
-use argiope_core::base::job::{Job, LaneHttp, Purpose};
-use argiope_core::base::quota::SlowResponseQuota;
+use argiope_core::base::job::{Job, Purpose};
 use argiope_core::crawl::response::WholeResponse;
 use argiope_core::crawl::rules::{Config, Environment, ProgramSettings, Rules, Size};
 use argiope_core::crawl::warc::{WarcHeader, WarcLocation, WarcPayload};
@@ -128,17 +126,7 @@ impl ArchivedPages {
 
     /// Decodes an archived response. The job has no effect.
     fn decode_response(&self, url: &Url, response: &[u8]) -> Option<ArchivedPage> {
-        let job = Job {
-            link: Link::root(url.clone(), 0),
-            purpose: Purpose::Page,
-            lane: LaneId(0),
-            slot: 0,
-            http: LaneHttp::Serial,
-            unprocessed: 0,
-            slow_responses: SlowResponseQuota::default(),
-            addresses: Arc::from([IpAddr::from([127, 0, 0, 1])]),
-            extras: None,
-        };
+        let job = Job::detached(Link::root(url.clone(), 0), Purpose::Page, [IpAddr::from([127, 0, 0, 1])]);
         let (head, body) = (Vec::new(), response.to_vec());
         let visit = WholeResponse { head, body, ..WholeResponse::default() }.into_visit(job, &self.rules);
         let body = visit.body?;

@@ -123,6 +123,22 @@ impl fmt::Debug for SendReporter {
 }
 
 impl Job {
+    /// A job that no workbench has handed out: for a response that is in memory, or for an engine that is driven without
+    /// a crawl. It has a connection to itself.
+    pub fn detached(link: Link, purpose: Purpose, addresses: impl Into<Arc<[IpAddr]>>) -> Self {
+        Self {
+            link,
+            purpose,
+            lane: LaneId(0),
+            slot: 0,
+            http: LaneHttp::Serial,
+            unprocessed: 0,
+            addresses: addresses.into(),
+            slow_responses: SlowResponseQuota::default(),
+            extras: None,
+        }
+    }
+
     /// Duration of the DNS lookup, if this job waited for it.
     pub fn dns(&self) -> Option<Duration> {
         self.extras.as_ref()?.dns

@@ -178,9 +178,8 @@ fn merge(of_page: &LinkList, of_document: &LinkList, opened: &[String], page: &U
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::job::{Job, LaneHttp, LaneId, Purpose};
+    use crate::base::job::{Job, Purpose};
     use crate::base::link::Link;
-    use crate::base::quota::SlowResponseQuota;
     use crate::base::time::Time;
     use crate::crawl::hooks::{ResponseHook, ResponseStart};
     use crate::crawl::rules::{Config, Environment, ProgramSettings};
@@ -188,17 +187,8 @@ mod tests {
 
     /// The visit of a page that was fetched.
     fn visit_of(body: &str, rules: &Arc<Rules>) -> Box<Visit> {
-        let job = Job {
-            link: Link::root(Url::parse("http://h.example/").expect("a URL"), 5),
-            purpose: Purpose::Page,
-            lane: LaneId(0),
-            slot: 0,
-            http: LaneHttp::Serial,
-            unprocessed: 0,
-            slow_responses: SlowResponseQuota::default(),
-            addresses: Arc::new([]),
-            extras: None,
-        };
+        let link = Link::root(Url::parse("http://h.example/").expect("a URL"), 5);
+        let job = Job::detached(link, Purpose::Page, []);
         let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n".to_vec();
         WholeResponse { head, body: body.as_bytes().to_vec(), ..WholeResponse::default() }.into_visit(job, rules)
     }

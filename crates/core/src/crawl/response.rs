@@ -6,9 +6,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::base::job::{Job, JobExtras, LaneHttp, LaneId};
+use crate::base::job::{Job, JobExtras, LaneId};
 use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
-use crate::base::quota::SlowResponseQuota;
 use crate::base::time::Time;
 use crate::crawl::fetch::{Fetch, FetchStart, Finished};
 use crate::crawl::rules::Rules;
@@ -52,15 +51,10 @@ impl WholeResponse {
     pub fn replace_page_of(self, visit: &mut Visit, rules: &Arc<Rules>) -> bool {
         let (lane, slot) = visit.for_keeper.slot.unwrap_or((LaneId(0), 0));
         let job = Job {
-            link: visit.link.clone(),
-            purpose: visit.purpose.clone(),
             lane,
             slot,
-            http: LaneHttp::Serial,
-            unprocessed: 0,
-            slow_responses: SlowResponseQuota::default(),
-            addresses: Arc::new([]),
             extras: Some(Box::new(JobExtras { is_document: true, ..JobExtras::default() })),
+            ..Job::detached(visit.link.clone(), visit.purpose.clone(), [])
         };
         let Visit { findings, facts, body, for_keeper, .. } = *self.into_visit(job, rules);
         if facts.outcome != Outcome::Ok {

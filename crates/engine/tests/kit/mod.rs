@@ -7,8 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use argiope_core::base::job::{Job, LaneHttp, LaneId, Purpose};
-use argiope_core::base::quota::SlowResponseQuota;
+use argiope_core::base::job::{Job, LaneId, Purpose};
 use argiope_core::crawl::fetcher::{Fetcher as _, FetcherContext, PartSender};
 use argiope_core::crawl::rules::{Config, Rules, Span};
 use argiope_core::crawl::visit::Visit;
@@ -109,17 +108,7 @@ pub fn job(lane: u32, address: SocketAddr, path: &str) -> Job {
 pub fn job_at(lane: u32, addresses: &[IpAddr], port: u16, path: &str) -> Job {
     let url = Url::parse(&format!("http://host-{lane}.test:{port}{path}")).unwrap();
     let max_redirects = 10;
-    Job {
-        link: Link::root(url, max_redirects),
-        purpose: Purpose::Page,
-        lane: LaneId(lane),
-        slot: 0,
-        http: LaneHttp::Serial,
-        unprocessed: 0,
-        slow_responses: SlowResponseQuota::default(),
-        addresses: addresses.into(),
-        extras: None,
-    }
+    Job { lane: LaneId(lane), ..Job::detached(Link::root(url, max_redirects), Purpose::Page, addresses) }
 }
 
 /// A server that responds to each request by its path. It has one thread per connection, and counts its connections.

@@ -9,7 +9,6 @@ use crate::base::job::LaneId;
 use crate::base::job::Purpose;
 use crate::base::link::Link;
 use crate::base::outcome::{ErrorKind, Outcome};
-use crate::base::quota::SlowResponseQuota;
 use crate::base::url::Url;
 use crate::crawl::rules::{Config, RuleValues};
 use crate::crawl::visit::SiteFile;
@@ -43,18 +42,7 @@ fn fetch(address: &str, purpose: Purpose, edit: impl FnOnce(&mut RuleValues)) ->
     let config = Config { roots: vec!["http://h/".into()], ..Config::default() };
     let rules = config.compile(1).expect("valid settings").edited(edit);
     let link = Link::root(Url::parse(address).expect("a valid URL"), 1);
-    let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-    let job = Job {
-        link,
-        purpose,
-        lane,
-        slot: 3,
-        http: LaneHttp::Serial,
-        unprocessed: 0,
-        addresses,
-        slow_responses: SlowResponseQuota::default(),
-        extras: None,
-    };
+    let job = Job { lane: LaneId(7), slot: 3, ..Job::detached(link, purpose, [IpAddr::from([127, 0, 0, 1])]) };
     let conn = Conn::plain(Arc::new(Limits::default()), Time::ZERO);
     let start = FetchStart { started: Time::ZERO, connected: Some(Time::ZERO) };
     let mut fetch = Fetch::new(Box::new(job), conn, Arc::new(rules), start, Time::ZERO);
@@ -218,19 +206,8 @@ fn headers_of_the_crawl_with_the_same_name_are_all_sent_unless_they_are_replaced
         ..Config::default()
     };
     let rules = config.compile(1).expect("valid settings");
-    let (link, addresses) = (Link::root(Url::parse("http://h/").expect("a valid URL"), 1), Arc::from([]));
-    let (purpose, lane) = (Purpose::Page, LaneId(7));
-    let mut job = Job {
-        link,
-        purpose,
-        lane,
-        slot: 3,
-        http: LaneHttp::Serial,
-        unprocessed: 0,
-        addresses,
-        slow_responses: SlowResponseQuota::default(),
-        extras: None,
-    };
+    let link = Link::root(Url::parse("http://h/").expect("a valid URL"), 1);
+    let mut job = Job { lane: LaneId(7), slot: 3, ..Job::detached(link, Purpose::Page, []) };
     let own_fields = |job: &Job| -> Vec<String> {
         let text = String::from_utf8(exchange::with_request(job, &rules, |request| request.to_bytes())).expect("text");
         text.lines().filter(|line| line.to_ascii_lowercase().starts_with("x-")).map(str::to_owned).collect()

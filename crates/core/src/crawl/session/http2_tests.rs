@@ -8,7 +8,6 @@ use super::*;
 use crate::base::job::Purpose;
 use crate::base::link::Link;
 use crate::base::outcome::{Outcome, Truncated};
-use crate::base::quota::SlowResponseQuota;
 use crate::base::url::Url;
 use crate::crawl::rules::{Config, RuleValues};
 use crate::http::conn::{Limits, TlsSource, Trust};
@@ -21,19 +20,8 @@ fn rules(edit: impl FnOnce(&mut RuleValues)) -> Arc<Rules> {
 
 fn job(slot: u16) -> Box<Job> {
     let link = Link::root(Url::parse(&format!("http://h/{slot}")).expect("a valid URL"), 1);
-    let (addresses, lane) = (Arc::from([IpAddr::from([127, 0, 0, 1])]), LaneId(7));
-    let (purpose, http) = (Purpose::Page, LaneHttp::Multiplexed);
-    Box::new(Job {
-        link,
-        purpose,
-        lane,
-        slot,
-        http,
-        unprocessed: 0,
-        addresses,
-        slow_responses: SlowResponseQuota::default(),
-        extras: None,
-    })
+    let job = Job::detached(link, Purpose::Page, [IpAddr::from([127, 0, 0, 1])]);
+    Box::new(Job { lane: LaneId(7), slot, http: LaneHttp::Multiplexed, ..job })
 }
 
 fn write_all(session: &mut Session) -> Vec<u8> {

@@ -441,7 +441,6 @@ mod tests {
     use super::*;
     use crate::base::job::Purpose;
     use crate::base::link::Link;
-    use crate::base::quota::SlowResponseQuota;
     use crate::base::url::Url;
     use crate::crawl::rules::Config;
 
@@ -454,18 +453,7 @@ mod tests {
 
     fn job(url: &str) -> Box<Job> {
         let link = Link::root(Url::parse(url).unwrap(), 1);
-        let addresses: Arc<[IpAddr]> = [IpAddr::from([192, 0, 2, 1])].into();
-        Box::new(Job {
-            link,
-            purpose: Purpose::Page,
-            lane: LaneId(7),
-            slot: 2,
-            http: LaneHttp::Serial,
-            unprocessed: 0,
-            slow_responses: SlowResponseQuota::default(),
-            addresses,
-            extras: None,
-        })
+        Box::new(Job { lane: LaneId(7), slot: 2, ..Job::detached(link, Purpose::Page, [IpAddr::from([192, 0, 2, 1])]) })
     }
 
     fn open(rules: &Arc<Rules>) -> Session {

@@ -3,7 +3,6 @@
 use super::*;
 use crate::base::job::{Job, LaneId};
 use crate::base::outcome::ErrorKind;
-use crate::base::quota::SlowResponseQuota;
 use crate::crawl::rules::{Config, Pace, Span};
 use crate::crawl::wait::WidthReason;
 
@@ -293,18 +292,7 @@ fn a_delay_counts_from_the_moment_of_sending() {
 /// A visit whose response used this HTTP version.
 fn visit_over(url: &str, http: LaneHttp, streams: Option<u32>) -> Visit {
     let link = Link::root(Url::parse(url).expect("a URL"), 1);
-    let (purpose, lane, addresses) = (Purpose::Page, LaneId(1), Arc::from([]));
-    let job = Job {
-        link,
-        purpose,
-        lane,
-        slot: 0,
-        http,
-        unprocessed: 0,
-        addresses,
-        slow_responses: SlowResponseQuota::default(),
-        extras: None,
-    };
+    let job = Job { lane: LaneId(1), http, ..Job::detached(link, Purpose::Page, []) };
     let mut visit = Visit::failed(job, Failure::new(ErrorKind::Reset, "reset"), Time::ZERO, Time::ZERO);
     (visit.facts.status, visit.for_keeper.http, visit.for_keeper.streams) = (Some(200), Some(http), streams);
     visit
