@@ -390,13 +390,6 @@ impl Rules {
         self
     }
 
-    /// These rules with the time that is left of `--max-time`, for a process that joins a running crawl.
-    #[must_use]
-    pub fn with_time_left(mut self, left: Duration) -> Self {
-        self.0.max_time = Some(left);
-        self
-    }
-
     /// Changes the pace while the crawl is running, and the limits per host and address that follow from it. If the rules
     /// are shared, this replaces the caller's `Arc`, and the other owners keep the rules without the change.
     pub(crate) fn steer_pace(self: &mut Arc<Self>, pace: Pace) {
