@@ -16,7 +16,7 @@ const NAMES: [&str; 4] = ["chromium-headless-shell", "chrome-headless-shell", "c
 /// The variable that names a browser which is not on the path.
 const VARIABLE: &str = "ARGIOPE_BROWSER";
 
-/// Why no browser can be started.
+/// Why no browser can be started. The words name no setting; the caller adds which setting helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BrowserError {
     /// There is none.
@@ -31,11 +31,11 @@ impl std::fmt::Display for BrowserError {
             Self::Missing(what) => write!(
                 f,
                 "rendering needs a browser, and {what}; install chromium-headless-shell (Debian: apt install \
-                 chromium-headless-shell), or name one with --browser"
+                 chromium-headless-shell)"
             ),
             Self::NoSandbox => f.write_str(
                 "the browser cannot have its sandbox: this process is root, and the system allows no user namespaces; \
-                 run as another user, or give --browser-no-sandbox if the container is the sandbox",
+                 run as another user",
             ),
         }
     }
@@ -235,6 +235,6 @@ mod tests {
         assert_eq!(BrowserProgram { launchers, ..bare }.missing(), None);
         let error = BrowserProgram::find(&rules).expect_err("it does not exist").to_string();
         assert!(error.contains("/nonexistent/browser is not a program"), "{error}");
-        assert!(error.contains("--browser"), "{error}");
+        assert!(!error.contains("--"), "the caller knows the name of the setting: {error}");
     }
 }

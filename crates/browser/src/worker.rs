@@ -200,7 +200,7 @@ impl Worker {
     fn await_greeting(&mut self, inbox: &Receiver<ToWorker>) -> io::Result<()> {
         let fault = |what: &str| {
             io::Error::other(format!(
-                "the browser {} {what}; try to start it by hand, or name another one with --browser",
+                "the browser {} {what}; try to start it by hand, or name another one",
                 self.program.path().display()
             ))
         };

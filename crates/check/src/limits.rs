@@ -140,17 +140,17 @@ fn notes(hosts: HashMap<String, HostCount>, run: &HostCount, limits: &CheckLimit
     let mut over: Vec<(usize, String)> = hosts.into_iter().map(|(host, count)| (count.left_out, host)).collect();
     over.retain(|(left_out, _)| *left_out > 0);
     over.sort_unstable_by(|a, b| b.cmp(a));
-    let flag = format!("--max-external-per-host {}", limits.host_urls);
+    let limit = format!("at most {} of one host are", limits.host_urls);
     let more = over.len().saturating_sub(MAX_NAMED);
     let named = over.iter().take(MAX_NAMED);
     let mut lines: Vec<String> =
-        named.map(|(left_out, host)| format!("{host}: {left_out} of its URLs were not requested ({flag})")).collect();
+        named.map(|(left_out, host)| format!("{host}: {left_out} of its URLs were not requested ({limit})")).collect();
     if more > 0 {
-        lines.push(format!("{more} more hosts have URLs that were not requested ({flag})"));
+        lines.push(format!("{more} more hosts have URLs that were not requested ({limit})"));
     }
     if run.left_out > 0 {
         let (left_out, limit) = (run.left_out, limits.external_urls);
-        lines.push(format!("{left_out} external URLs were not requested (--max-external {limit})"));
+        lines.push(format!("{left_out} external URLs were not requested (at most {limit} are)"));
     }
     lines
 }
@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(
             requests.notes(),
             [
-                "a: 1 of its URLs were not requested (--max-external-per-host 2)",
-                "2 external URLs were not requested (--max-external 4)",
+                "a: 1 of its URLs were not requested (at most 2 of one host are)",
+                "2 external URLs were not requested (at most 4 are)",
             ]
         );
     }

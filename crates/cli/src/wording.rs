@@ -7,6 +7,7 @@ use argiope_core::crawl::status::{WaitReason, WidthReason};
 use argiope_core::page::scope::ScopeRule;
 use argiope_core::{Advice, ErrorKind, Outcome, Remedy};
 use argiope_runtime::Error;
+use argiope_runtime::fetchers::BrowserError;
 
 /// A number with separators, such as `1,234,567`.
 pub fn count(number: u64) -> String {
@@ -210,6 +211,9 @@ pub fn remedy(remedy: Remedy) -> &'static str {
         Remedy::WaitOrOtherDirectory => "wait for it, or give another --out",
         Remedy::MoveOrOtherDirectory => "move it, or give another --out",
         Remedy::OtherDirectoryOrStartOver => "give another --out, or --fresh to start over",
+        Remedy::ExportOrOtherFile => {
+            "name another file; `argiope export DIR --format jsonl` writes all records of the crawl directory"
+        }
         Remedy::NewerVersion => "use a newer argiope",
         other => other.as_str(),
     }
@@ -221,6 +225,14 @@ pub fn advice(advice: Advice) -> &'static str {
         Advice::TrustAuthority => "--ca-cert FILE trusts its authority, -k skips the verification",
         Advice::SkipVerification => "--ca-cert does not help, -k skips the verification",
         Advice::AllowPrivate => "--allow-private allows it",
+    }
+}
+
+/// Why no browser can be started, and which flag helps.
+pub fn browser(error: &BrowserError) -> String {
+    match error {
+        BrowserError::Missing(_) => format!("{error}, or name one with --browser"),
+        BrowserError::NoSandbox => format!("{error}, or give --browser-no-sandbox if the container is the sandbox"),
     }
 }
 

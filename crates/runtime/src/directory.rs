@@ -256,16 +256,15 @@ impl Directory {
         };
         let name = output_name(&self.path, path).map_err(fail)?;
         if let Some(committed) = self.folder.outputs.get(&name) {
-            let export = format!("`argiope export {} --format jsonl` gives all records", self.path.display());
             if !path.exists() && *committed > 0 {
-                let message = format!("{} is missing, which this crawl wrote; {export}", path.display());
-                return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::OtherFile));
+                let message = format!("{} is missing, which this crawl wrote", path.display());
+                return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::ExportOrOtherFile));
             }
             disk::truncate_output(&*self.folder.files, &name, *committed)?;
             let hash = OutputHash::of(&*self.folder.files, &name, *committed)?;
             if self.frontier.output_hash(&name).is_some_and(|known| known != hash.value()) {
-                let message = format!("{} was changed since this crawl wrote it; {export}", path.display());
-                return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::OtherFile));
+                let message = format!("{} was changed since this crawl wrote it", path.display());
+                return Err(StoreError::new(StoreErrorKind::File, message).with_remedy(Remedy::ExportOrOtherFile));
             }
             return Ok(OutputFile { name, hash });
         }

@@ -4,7 +4,8 @@
 
 use std::io;
 
-use argiope_browser::{BrowserError, BrowserFetcher, BrowserProgram};
+pub use argiope_browser::BrowserError;
+use argiope_browser::{BrowserFetcher, BrowserProgram};
 use argiope_core::base::job::Job;
 use argiope_core::base::time::WallClock;
 use argiope_core::crawl::fetcher::{Fetcher, FetcherContext, StopMode, VisitSender};

@@ -27,7 +27,7 @@ pub fn markdown(report: &CheckReport) -> String {
     }
     let omitted = shown.len().saturating_sub(MAX_LISTED);
     if omitted > 0 {
-        let _ = writeln!(out, "\n... and {omitted} more; --format json lists all");
+        let _ = writeln!(out, "\n... and {omitted} more; the report as JSON lists all");
     }
     out
 }

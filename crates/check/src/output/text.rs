@@ -16,6 +16,8 @@ pub struct TextOptions {
     pub coloured: bool,
     /// All targets with all places, not only the first ones.
     pub all: bool,
+    /// How the user sees all targets, for the end of a list that is cut.
+    pub all_hint: &'static str,
 }
 
 /// The escape sequence that begins each style, and `plain`, which ends it; empty without colours.
@@ -40,7 +42,7 @@ pub fn text(report: &CheckReport, options: TextOptions) -> String {
             let rest = findings.get(index..).unwrap_or_default();
             let places: usize = rest.iter().map(|finding| finding.on.len()).sum();
             let (targets, places) = (plural(rest.len() as u64, "target"), plural(places as u64, "place"));
-            let _ = writeln!(out, "... and {targets} more ({places}); --all lists everything");
+            let _ = writeln!(out, "... and {targets} more ({places}){}", options.all_hint);
             break;
         }
         let start = out.len();
@@ -142,10 +144,11 @@ mod tests {
 
     #[test]
     fn a_long_list_is_cut_and_says_how_to_see_the_rest() {
-        let shown = text(&report(1000, 5), TextOptions::default());
+        let options = TextOptions { all_hint: "; ask for all", ..TextOptions::default() };
+        let shown = text(&report(1000, 5), options);
         assert!(shown.lines().count() <= MAX_LINES + 8, "{shown}");
-        assert!(shown.ends_with("... and 990 targets more (4950 places); --all lists everything\n\n"), "{shown}");
-        let all = text(&report(1000, 5), TextOptions { all: true, coloured: false });
+        assert!(shown.ends_with("... and 990 targets more (4950 places); ask for all\n\n"), "{shown}");
+        let all = text(&report(1000, 5), TextOptions { all: true, ..options });
         assert_eq!(all.matches("p4.html:7:2").count(), 1000);
     }
 }

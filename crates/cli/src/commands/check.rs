@@ -324,7 +324,11 @@ fn write_report(
     let CheckFormat(format) = args.format;
     let is_file = output.file().is_some();
     // A file has no colours, and is not limited to a screen.
-    let options = TextOptions { coloured: !is_file && console::colors_enabled(), all: args.all || is_file };
+    let options = TextOptions {
+        coloured: !is_file && console::colors_enabled(),
+        all: args.all || is_file,
+        all_hint: "; --all lists everything",
+    };
     match output.write_all(format.audience, &(format.write)(report, options)) {
         Ok(true) => {}
         Ok(false) => return Ok(ExitCode::SUCCESS),

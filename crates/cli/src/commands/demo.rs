@@ -20,6 +20,7 @@ use super::{FAILED, print_error};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::CommandSettings;
 use crate::screen::live::LivePrinter;
+use crate::wording;
 
 /// Crawls the built-in practice web.
 pub fn run(mut settings: CommandSettings) -> Result<ExitCode, UsageError> {
@@ -99,7 +100,9 @@ fn crawl_in_memory(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let on_start = Box::new(|_: &KeeperHandle| ());
     let parts = CrawlParts {
         frontier,
-        fetchers: Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?,
+        fetchers: Fetchers::engine(config.engine)
+            .with_browser(&rules)
+            .map_err(|why| UsageError(wording::browser(&why)))?,
         target,
         output,
         directory: None,

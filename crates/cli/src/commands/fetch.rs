@@ -72,7 +72,8 @@ pub fn run(mut config: Config, roots: Option<Vec<Root>>, shows_body: bool) -> Re
     let delivered_bodies = if shows_body { DeliveredBodies::All } else { DeliveredBodies::None };
     let program = ProgramSettings { roots, keep_wire: true, delivered_bodies, ..ProgramSettings::default() };
     let rules = argiope_runtime::rules(&config, program)?;
-    let fetchers = Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?;
+    let fetchers =
+        Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(wording::browser(&why)))?;
     if config.insecure {
         warn_insecure();
     }

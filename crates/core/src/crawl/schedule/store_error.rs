@@ -65,8 +65,8 @@ pub enum Remedy {
     OtherDirectoryOrStartOver,
     /// Remove the output file, or name another one.
     RemoveOrOtherFile,
-    /// Name another output file.
-    OtherFile,
+    /// Name another output file. The records of the changed one can be exported from the crawl directory.
+    ExportOrOtherFile,
     /// Use a newer version of Argiope.
     NewerVersion,
 }
@@ -136,7 +136,7 @@ impl Remedy {
         Self::MoveOrOtherDirectory,
         Self::OtherDirectoryOrStartOver,
         Self::RemoveOrOtherFile,
-        Self::OtherFile,
+        Self::ExportOrOtherFile,
         Self::NewerVersion,
     ];
 
@@ -156,7 +156,7 @@ impl Remedy {
             Self::MoveOrOtherDirectory => "move it, or use another crawl directory",
             Self::OtherDirectoryOrStartOver => "use another crawl directory, or start over in this one",
             Self::RemoveOrOtherFile => "remove it or name another file",
-            Self::OtherFile => "name another file",
+            Self::ExportOrOtherFile => "name another file; an export of the crawl directory has all records",
             Self::NewerVersion => "use a newer version of Argiope",
         }
     }
