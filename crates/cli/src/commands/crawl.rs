@@ -10,11 +10,11 @@ use crate::results::Results;
 use argiope_core::crawl::rules::{ProgramSettings, Rules};
 use argiope_core::crawl::schedule::frontier::{History as _, StoreErrorKind};
 use argiope_core::crawl::schedule::keeper::{End, Settled};
-use argiope_core::page::reader::FieldCount;
+use argiope_core::page::reader::{FieldCount, PageReader};
 use argiope_runtime::atomic_file::AtomicFile;
 use argiope_runtime::directory::{self, Beginning, Directory, DirectoryParts, RunKind};
 use argiope_runtime::fetchers::Fetchers;
-use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, VisitConsumer};
+use argiope_runtime::keeper_thread::{Clock, CrawlSetup, KeeperHandle, KeeperMessage, Summary, VisitConsumer};
 use argiope_runtime::writer_thread::OutputTarget;
 use argiope_runtime::{Error, run_lines};
 use argiope_store::Store;
@@ -58,7 +58,8 @@ pub fn run(settings: &CommandSettings) -> Result<ExitCode, UsageError> {
     let rules = settings.rules(ProgramSettings::default())?;
     let CommandSettings { crawl: config, io, .. } = settings;
     // Before anything is created: a missing browser is an error of usage.
-    let fetchers = Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(why.to_string()))?;
+    let fetchers =
+        Fetchers::engine(config.engine).with_browser(&rules).map_err(|why| UsageError(wording::browser(&why)))?;
     let directory = directory::directory_path(config, &rules);
     let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
     if config.fresh && config.recrawl {
@@ -362,72 +363,107 @@ pub(super) fn crawl<F: Store + Send + 'static>(
     let Some(reporter) = reporter else {
         return Ok(fail(messages, "the records were lost"));
     };
-    for notice in &summary.notices {
-        live.print_line(format_message(messages, "note", notice));
+    let ended = EndedCrawl { settings, directory, settled_before, summary, reader, sent };
+    ended.conclude(reporter, live, is_shared, &interrupt)
+}
+
+/// A crawl that has ended, before its report is printed.
+struct EndedCrawl<'a> {
+    settings: &'a CommandSettings,
+    directory: Option<&'a Path>,
+    settled_before: u64,
+    summary: Summary,
+    reader: Option<Arc<dyn PageReader>>,
+    /// What was sent to the receiver of `--to`, or why not all of it.
+    sent: Option<Result<String, String>>,
+}
+
+impl EndedCrawl<'_> {
+    /// Prints the report, writes it to the crawl directory, and returns the exit code.
+    fn conclude(
+        mut self,
+        reporter: VisitReporter,
+        live: Arc<LiveView>,
+        is_shared: bool,
+        interrupt: &Interrupt,
+    ) -> Result<ExitCode, Error> {
+        let messages = self.settings.messages;
+        for notice in &self.summary.notices {
+            live.print_line(format_message(messages, "note", notice));
+        }
+        let (mut report, printed) = reporter.close(self.summary.elapsed, self.summary.left, self.summary.end);
+        report.add_cuts(std::mem::take(&mut self.summary.cuts));
+        if let Some(counts) = self.summary.changes {
+            report.changes.get_or_insert_default().counts = counts;
+        }
+        let is_whole = self.add_earlier_runs(&mut report);
+        if let Ok(live) = Arc::try_unwrap(live) {
+            live.stop();
+        }
+        let text = self.text(&report, is_whole);
+        if !messages.quiet && printed != Err(RecordStreamFault::PipeClosed) {
+            let printed_text = if messages.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
+            // Ignored: if standard error is closed, the message has no reader.
+            let _ = write!(std::io::stderr(), "{}", localized(&printed_text));
+        }
+        if let Some(directory) = self.directory
+            && let Err(error) = AtomicFile::write_own(&directory.join(argiope_store::disk::REPORT), &text)
+        {
+            return Ok(fail(messages, &format!("the report cannot be written to {}: {error}", directory.display())));
+        }
+        match &self.sent {
+            Some(Ok(line)) => print_line(messages, line),
+            Some(Err(why)) => {
+                let Some(code) = interrupt.exit_code() else { return Ok(fail(messages, why)) };
+                // The crawl may have been finished, but the receiver does not have all records.
+                print_message(messages, "note", why);
+                return Ok(ExitCode::from(code));
+            }
+            None => {}
+        }
+        match printed {
+            Ok(()) => {}
+            // `| head`: everything that was settled is committed, and the same command resumes the crawl.
+            Err(RecordStreamFault::PipeClosed) => return Ok(ExitCode::SUCCESS),
+            Err(RecordStreamFault::Failed(why)) => return Ok(fail(messages, &why)),
+        }
+        // In a fleet, another process may have fetched the roots.
+        report.has_root_page |= is_shared;
+        Ok(exit_code(messages, &report, self.summary.end, interrupt))
     }
-    let (mut report, printed) = reporter.close(summary.elapsed, summary.left, summary.end);
-    report.add_cuts(summary.cuts);
-    if let Some(counts) = summary.changes {
-        report.changes.get_or_insert_default().counts = counts;
-    }
-    // `report` covers this run. If earlier runs are not too large, the whole directory is read for a report that covers
-    // them too. The exit code describes the whole directory. So a large directory is read as well if this run alone does
-    // not determine the code. Everything is committed at this point, and no other process has locked the directory.
-    let needs_earlier_runs =
-        !report.has_root_page || (messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0);
-    let should_reread = settled_before > 0 && (settled_before <= MAX_REREAD || needs_earlier_runs);
-    let whole = directory.filter(|_| should_reread).map(|directory| CrawlReport::of(&Results::at(directory)));
-    let is_whole = settled_before == 0 || matches!(whole, Some(Ok(_)));
-    if let Some(Ok(whole)) = whole {
-        report = whole;
-    } else if let Some(directory) = directory {
+
+    /// Reads the whole directory, if earlier runs are not too large, so that the report covers them too. The exit code
+    /// describes the whole directory. So a large directory is read as well if this run alone does not determine the
+    /// code. Everything is committed at this point, and no other process has locked the directory. Returns whether the
+    /// report covers all runs.
+    fn add_earlier_runs(&self, report: &mut CrawlReport) -> bool {
+        let is_code_open = self.settings.messages.fail_on == Some(FailOn::Broken) && report.broken_total == 0;
+        let needs_earlier_runs = !report.has_root_page || is_code_open;
+        let should_reread = self.settled_before > 0 && (self.settled_before <= MAX_REREAD || needs_earlier_runs);
+        let Some(directory) = self.directory else { return self.settled_before == 0 };
+        if should_reread && let Ok(whole) = CrawlReport::of(&Results::at(directory)) {
+            *report = whole;
+            return true;
+        }
         // Ignored: without the other referrers, the report still names the page on which each broken link was found.
         let _ = report.name_referrers(&Results::at(directory));
+        self.settled_before == 0
     }
-    if let Ok(live) = Arc::try_unwrap(live) {
-        live.stop();
-    }
-    let mut text = report::render(&report, messages.verbose > 1);
-    text += &never_matched(&reader.map(|reader| reader.counts()).unwrap_or_default());
-    if let Some(directory) = directory.filter(|_| !is_whole) {
-        let directory = escape::visible(&directory.display().to_string()).into_owned();
-        text += &format!(
-            "\nThis report covers this run only; earlier runs finished {}. For the whole crawl: argiope report {directory}\n",
-            wording::plural(settled_before, "URL")
-        );
-    }
-    if let Some(directory) = directory {
-        text += &report::next_steps(&report, directory);
-    }
-    if !messages.quiet && printed != Err(RecordStreamFault::PipeClosed) {
-        let printed_text = if messages.log_json { json_log::summary(&report) + "\n" } else { text.clone() };
-        // Ignored: if standard error is closed, the message has no reader.
-        let _ = write!(std::io::stderr(), "{}", localized(&printed_text));
-    }
-    if let Some(directory) = directory
-        && let Err(error) = AtomicFile::write_own(&directory.join(argiope_store::disk::REPORT), &text)
-    {
-        return Ok(fail(messages, &format!("the report cannot be written to {}: {error}", directory.display())));
-    }
-    match sent {
-        Some(Ok(line)) => print_line(messages, &line),
-        Some(Err(why)) => {
-            let Some(code) = interrupt.exit_code() else { return Ok(fail(messages, &why)) };
-            // The crawl may have been finished, but the receiver does not have all records.
-            print_message(messages, "note", &why);
-            return Ok(ExitCode::from(code));
+
+    /// The report as text, with what to do next.
+    fn text(&self, report: &CrawlReport, is_whole: bool) -> String {
+        let mut text = report::render(report, self.settings.messages.verbose > 1);
+        text += &never_matched(&self.reader.as_ref().map(|reader| reader.counts()).unwrap_or_default());
+        let Some(directory) = self.directory else { return text };
+        if !is_whole {
+            text += &format!(
+                "\nThis report covers this run only; earlier runs finished {}. For the whole crawl: argiope report {}\n",
+                wording::plural(self.settled_before, "URL"),
+                escape::visible(&directory.display().to_string())
+            );
         }
-        None => {}
+        text + &report::next_steps(report, directory)
     }
-    match printed {
-        Ok(()) => {}
-        // `| head`: everything that was settled is committed, and the same command resumes the crawl.
-        Err(RecordStreamFault::PipeClosed) => return Ok(ExitCode::SUCCESS),
-        Err(RecordStreamFault::Failed(why)) => return Ok(fail(messages, &why)),
-    }
-    // In a fleet, another process may have fetched the roots.
-    report.has_root_page |= is_shared;
-    Ok(exit_code(messages, &report, summary.end, &interrupt))
 }
 
 /// The message at the first Ctrl-C.
