@@ -6,6 +6,7 @@ use argiope_core::crawl::schedule::trap::TrapRule;
 use argiope_core::crawl::status::{WaitReason, WidthReason};
 use argiope_core::page::scope::ScopeRule;
 use argiope_core::{Advice, ErrorKind, Outcome, Remedy};
+use argiope_fleet::cluster::AccessRemedy;
 use argiope_runtime::Error;
 use argiope_runtime::fetchers::BrowserError;
 
@@ -216,6 +217,17 @@ pub fn remedy(remedy: Remedy) -> &'static str {
         }
         Remedy::NewerVersion => "use a newer argiope",
         other => other.as_str(),
+    }
+}
+
+/// What the user can do about a store of a fleet that cannot be opened, as the end of a message.
+pub fn access_remedy(remedy: AccessRemedy) -> &'static str {
+    match remedy {
+        AccessRemedy::GiveLogin => {
+            ": give it with --frontier-password-file FILE, in ARGIOPE_FRONTIER_PASSWORD, or as \
+             redis://USER:PASSWORD@HOST"
+        }
+        AccessRemedy::TrustAuthority => ": name it with --ca-cert FILE",
     }
 }
 

@@ -88,18 +88,34 @@ pub struct Unreachable {
     pub message: String,
     /// Whether a retry cannot help, for example because of a wrong password.
     pub is_final: bool,
+    /// What the user can do, unless the message says it.
+    pub remedy: Option<AccessRemedy>,
+}
+
+/// What the user can do about a store that cannot be opened. The command has the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessRemedy {
+    /// Give a login.
+    GiveLogin,
+    /// Trust the authority of its certificate.
+    TrustAuthority,
 }
 
 impl Unreachable {
     /// The store does not hold the crawl any more, in whole or in part.
     pub(super) fn lost() -> Self {
         let message = "the store has lost this crawl: it was emptied or replaced, or the crawl was removed";
-        Self { message: message.into(), is_final: true }
+        Self::permanent(message)
+    }
+
+    /// An error that a retry cannot fix.
+    pub(super) fn permanent(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_final: true, remedy: None }
     }
 
     /// An error that a retry may fix.
     fn temporary(message: impl Into<String>) -> Self {
-        Self { message: message.into(), is_final: false }
+        Self { message: message.into(), is_final: false, remedy: None }
     }
 }
 
@@ -492,20 +508,17 @@ fn refused(node: &NodeAddress, error: &redis::ServerError) -> Unreachable {
     let details = error.details().unwrap_or_default();
     let message = match error.code() {
         "LOST" => return Unreachable::lost(),
-        "NOAUTH" => format!("{host}:{port} needs a password: {LOGIN_REMEDY}"),
-        "WRONGPASS" => format!("{host}:{port} refuses the user name or the password: {LOGIN_REMEDY}"),
+        "NOAUTH" => format!("{host}:{port} needs a password"),
+        "WRONGPASS" => format!("{host}:{port} refuses the user name or the password"),
         "NOPERM" => format!(
             "{host}:{port} does not allow this user what a crawl needs ({details}): docs/fleet/operations.md has the \
              rule (ACL) to set"
         ),
         code => format!("{host}:{port}: {code} {details}"),
     };
-    Unreachable { message, is_final: true }
+    let remedy = matches!(error.code(), "NOAUTH" | "WRONGPASS").then_some(AccessRemedy::GiveLogin);
+    Unreachable { remedy, ..Unreachable::permanent(message) }
 }
-
-/// How to give a login.
-const LOGIN_REMEDY: &str = "give it with --frontier-password-file FILE, in ARGIOPE_FRONTIER_PASSWORD, or as \
-                            redis://USER:PASSWORD@HOST";
 
 /// The error for a connection that could not be opened: the reason, and what to do.
 fn unconnected(node: &NodeAddress, is_tls: bool, error: &redis::RedisError) -> Unreachable {
@@ -514,10 +527,13 @@ fn unconnected(node: &NodeAddress, is_tls: bool, error: &redis::RedisError) -> U
         || ["WRONGPASS", "NOAUTH", "invalid password"].iter().any(|word| text.contains(word));
     // The name of the error in rustls, which the client passes on as text.
     let has_bad_certificate = text.contains("invalid peer certificate");
+    let mut remedy = None;
     let (why, is_final) = if refuses_login {
-        (format!("refuses the user name or the password: {LOGIN_REMEDY}"), true)
+        remedy = Some(AccessRemedy::GiveLogin);
+        ("refuses the user name or the password".to_owned(), true)
     } else if has_bad_certificate && text.contains("UnknownIssuer") {
-        ("has a certificate of an authority that is not known here: name it with --ca-cert FILE".to_owned(), true)
+        remedy = Some(AccessRemedy::TrustAuthority);
+        ("has a certificate of an authority that is not known here".to_owned(), true)
     } else if has_bad_certificate {
         (format!("has a certificate that is not valid for this address ({text})"), true)
     } else if is_tls && !error.is_connection_refusal() {
@@ -527,7 +543,7 @@ fn unconnected(node: &NodeAddress, is_tls: bool, error: &redis::RedisError) -> U
     } else {
         (format!("cannot be reached ({text})"), false)
     };
-    Unreachable { message: format!("{}:{} {why}", node.0, node.1), is_final }
+    Unreachable { message: format!("{}:{} {why}", node.0, node.1), is_final, remedy }
 }
 
 /// State that one attempt passes on to the next.
@@ -575,7 +591,7 @@ pub fn slot_of(key: &str) -> usize {
 /// Parses the servers of an address. User and password apply to all of them. `authority` is the certificate authority
 /// for `rediss`, in PEM format.
 fn seeds(address: &str, authority: Option<&[u8]>) -> Result<Vec<ConnectionInfo>, Unreachable> {
-    let invalid = |message: String| Unreachable { message, is_final: true };
+    let invalid = |message: String| Unreachable::permanent(message);
     let (scheme, rest) =
         address.split_once("://").ok_or_else(|| invalid("an address such as redis://host:6379 is needed".into()))?;
     let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));

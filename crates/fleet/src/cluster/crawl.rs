@@ -170,7 +170,7 @@ impl FleetSettings {
         if text.is_empty() {
             return Ok(None);
         }
-        let damaged = |_| Unreachable { message: format!("{key} is not a crawl of this program"), is_final: true };
+        let damaged = |_| Unreachable::permanent(format!("{key} is not a crawl of this program"));
         serde_json::from_slice(&text).map(Some).map_err(damaged)
     }
 

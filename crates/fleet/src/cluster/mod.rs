@@ -27,7 +27,7 @@ pub use client::{
     TakeResult, TakenHost,
 };
 pub use codec::{QueuedLink, TakenLink};
-pub use connection::{Nodes, Unreachable};
+pub use connection::{AccessRemedy, Nodes, Unreachable};
 pub use crawl::{CrawlHead, FleetSettings, FleetState, MAX_BUCKETS, MemberInfo, Members};
 pub use fleet::FleetFrontier;
 pub use host_note::{HostNews, WireNote};

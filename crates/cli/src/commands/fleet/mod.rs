@@ -25,6 +25,7 @@ use super::{FAILED, USAGE, print_error};
 use crate::flags::config_file::UsageError;
 use crate::flags::settings::FleetFlags;
 use crate::results::segments::CrawlEnd;
+use crate::wording;
 
 pub use control::{FleetCtl, control};
 pub use merge::{MergeArgs, merge};
@@ -119,7 +120,8 @@ pub enum FleetCommandError {
 
 impl From<Unreachable> for FleetCommandError {
     fn from(error: Unreachable) -> Self {
-        let why = format!("the store of the fleet: {}", error.message);
+        let remedy = error.remedy.map(wording::access_remedy).unwrap_or_default();
+        let why = format!("the store of the fleet: {}{remedy}", error.message);
         if error.is_final { Self::Failed(why) } else { Self::Unreachable(why) }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argiope_core::crawl::lease::Lease;
-use argiope_core::crawl::rules::{ProgramSettings, RenderMode, Root};
+use argiope_core::crawl::rules::{ProgramSettings, RenderMode, Root, Rules};
 use argiope_core::crawl::schedule::frontier::StoreErrorKind;
 use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::warc::segment_start;
@@ -264,8 +264,33 @@ impl Participant<'_> {
         }
     }
 
-    /// Queues the URLs of the round if no process has queued them. Then runs the session with the number `session`, and
-    /// stores this number in `sessions` when the session starts.
+    /// Queues the URLs of the round if no process has queued them. Returns the exit code if a signal interrupted that.
+    fn begin_round(
+        &self,
+        client: &mut FleetClient,
+        segments: &SegmentStore,
+        rules: &Rules,
+    ) -> Result<Option<ExitCode>, FleetCommandError> {
+        let settings = self.settings;
+        if FleetState::read(client)? != FleetState::Created {
+            return Ok(None);
+        }
+        if settings.round > 1 {
+            return self.requeue(client, segments);
+        }
+        let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
+        let batches = roots.map(|url| {
+            let link = Link::root(url.clone(), rules.max_redirects);
+            let bucket = bucket_of(url.host(), settings.buckets);
+            (bucket, vec![QueuedLink::new(LinkRef::from(&link), settings.key)])
+        });
+        client.put(&batches.collect::<Vec<_>>())?;
+        FleetState::set_running(client)?;
+        Ok(None)
+    }
+
+    /// Begins the round. Then runs the session with the number `session`, and stores this number in `sessions` when the
+    /// session starts.
     fn run_session(
         &self,
         segments: SegmentStore,
@@ -283,22 +308,8 @@ impl Participant<'_> {
         // A fleet does not render.
         let fetchers = Fetchers::engine(rules.engine);
         let mut client = self.client()?;
-        let is_new = FleetState::read(&mut client)? == FleetState::Created;
-        if is_new && settings.round > 1 {
-            if let Some(code) = self.requeue(&mut client, &segments)? {
-                return Ok(SessionEnd::Exit(code));
-            }
-        } else if is_new {
-            let roots = rules.roots.iter().filter_map(|root| root.candidates.first());
-            let links = roots.map(|url| Link::root(url.clone(), rules.max_redirects));
-            let batches: Vec<(u32, Vec<QueuedLink>)> = links
-                .map(|link| {
-                    let bucket = bucket_of(link.url.host(), settings.buckets);
-                    (bucket, vec![QueuedLink::new(LinkRef::from(&link), settings.key)])
-                })
-                .collect();
-            client.put(&batches)?;
-            FleetState::set_running(&mut client)?;
+        if let Some(code) = self.begin_round(&mut client, &segments, &rules)? {
+            return Ok(SessionEnd::Exit(code));
         }
         let clock = Clock::start();
         let archive_rules = Arc::new(rules.clone());

@@ -648,7 +648,7 @@ fn take_result(reply: Vec<Value>) -> Result<Option<TakeResult>, Unreachable> {
         let [host, left, wait, age, text, fields @ ..] = fields.as_slice() else { continue };
         let news = HostNews { wait_ms: integer(wait), asked_ms, age_ms: integer(age), text: bytes(text) };
         let host: Box<str> = String::from_utf8_lossy(&bytes(host)).into();
-        let damaged = || Unreachable { message: format!("a queued link of {host} is damaged"), is_final: true };
+        let damaged = || Unreachable::permanent(format!("a queued link of {host} is damaged"));
         let links = fields.iter().map(|link| decode(&bytes(link), &host).ok_or_else(damaged));
         let links = links.collect::<Result<_, _>>()?;
         result.hosts.push(TakenHost { host, left: integer(left), news, links });
