@@ -1,7 +1,7 @@
 //! Test webs on loopback addresses.
 //!
-//! A crawler is tested on webs that can be described exactly, that can be slow, large and hostile as needed, and that record
-//! all requests with their times. This crate serves such webs:
+//! A crawler is tested on webs that can be described exactly, that can be slow, large and hostile as needed, and that
+//! record all requests with their times. This crate serves such webs:
 //!
 //! - [`Site`] and [`Response`]: scripted sites, page by page, well-behaved or not;
 //! - [`GraphPlan`] and [`Graph`]: generated webs of any size that are never stored, with an oracle for the expected records;

@@ -1,6 +1,7 @@
 //! Parsing of requests, as far as the practice server needs it.
 //!
-//! Invariant: nothing is copied. A [`ReceivedRequest`] borrows from the received bytes, and `parse` returns how many it used.
+//! Invariant: nothing is copied. A [`ReceivedRequest`] borrows from the received bytes, and `parse` returns how many it
+//! used.
 
 use memchr::{memchr, memmem};
 

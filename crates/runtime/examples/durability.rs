@@ -1,6 +1,7 @@
 //! Measures what durability costs: the same crawl with the frontier in memory and with a crawl directory, alternately.
 //!
-//! `cargo build --release -p argiope-practice && cargo run --release -p argiope-runtime --example durability -- [PAGES] [ROUNDS]`
+//! `cargo build --release -p argiope-practice && cargo run --release -p argiope-runtime --example durability -- [PAGES]
+//! [ROUNDS]`
 //!
 //! The practice server runs in a process of its own. Both kinds write the same records to a file. Wall time depends on
 //! what else the machine does, so the best round of each kind counts; CPU time is that of this process alone.

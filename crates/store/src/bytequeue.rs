@@ -1,7 +1,8 @@
 //! [`ByteQueue`]: a FIFO queue of small byte items without an allocation per item.
 //!
-//! An item is stored after its length, a varint. Items are stored in segments that grow with the queue up to a maximum size and are freed after reading. So a short
-//! queue is small, and a long queue neither moves its items nor keeps those already read.
+//! An item is stored after its length, a varint. Items are stored in segments that grow with the queue up to a maximum
+//! size and are freed after reading. So a short queue is small, and a long queue neither moves its items nor keeps
+//! those already read.
 //!
 //! Invariant: an item never crosses a segment boundary; no segment is empty.
 

@@ -6,8 +6,9 @@
 //! made for each job, and not once for the crawl.
 //!
 //! What a fetcher receives becomes a visit in one place, which all fetchers share: a
-//! [`Session`](crate::crawl::session::Session) over a connection, or a [`WholeResponse`](crate::crawl::response::WholeResponse) that
-//! is there as a whole. So limits, charsets, links, digests and the archive do not depend on the fetcher.
+//! [`Session`](crate::crawl::session::Session) over a connection, or a
+//! [`WholeResponse`](crate::crawl::response::WholeResponse) that is there as a whole. So limits, charsets, links,
+//! digests and the archive do not depend on the fetcher.
 //!
 //! A page may need two fetchers. When the visit of one fetcher is complete, its slot is released, and the visit is offered
 //! to the other fetchers ([`Fetcher::resume`]). One that accepts it returns it later, changed or not.

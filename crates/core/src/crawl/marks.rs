@@ -1,8 +1,8 @@
 //! [`Marks`]: which responses are being processed, kept where the death of the process does not erase it.
 //!
 //! A worker marks a response before it processes a part of it, and removes the mark afterwards. If the process dies in
-//! between, the page is a *suspect*: the next run processes it alone, see `crawl::schedule::keeper::suspects`. Waiting for a
-//! response is not marked, because it cannot end the process.
+//! between, the page is a *suspect*: the next run processes it alone, see `crawl::schedule::keeper::suspects`. Waiting
+//! for a response is not marked, because it cannot end the process.
 //!
 //! The core has no files. A crawl directory sets the [`MarkStore`]; a crawl without one has no marks.
 

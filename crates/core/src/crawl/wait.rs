@@ -1,4 +1,5 @@
-//! [`WaitReason`]: why the next request to a host is not due yet. [`WidthReason`]: why a host gets no more requests at once.
+//! [`WaitReason`]: why the next request to a host is not due yet. [`WidthReason`]: why a host gets no more requests at
+//! once.
 
 use std::fmt;
 

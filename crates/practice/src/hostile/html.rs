@@ -1,6 +1,7 @@
 //! Pages that are expensive, broken or misleading to parse.
 //!
-//! For some cases the catalogue expects that a limit stops the parser. Reading the whole page in linear time is correct too.
+//! For some cases the catalogue expects that a limit stops the parser. Reading the whole page in linear time is correct
+//! too.
 
 use super::{Case, Expect, demand};
 use crate::response::Response;

@@ -42,8 +42,8 @@
 //!     Ok(())
 //! }),
 //!
-//! // A behaviour that a crawl cannot test: name the test that does. That test must exist.
-//! Case::elsewhere("ROB24", "robots.txt grows old", Expect::NotFetched, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
+//! // A behaviour that a crawl cannot test: name the test that does. That test must exist. Case::elsewhere("ROB24",
+//! "robots.txt grows old", Expect::NotFetched, "crates/testkit/tests/sim_scenarios.rs", "robots_..."),
 //! ```
 //!
 //! `.also("file", "test")` names a test for a part of a case.

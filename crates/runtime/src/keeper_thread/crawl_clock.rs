@@ -1,7 +1,8 @@
 //! [`CrawlClock`]: the time of a crawl, which is that of the machine, or virtual.
 //!
 //! Invariant: virtual time stands still while anything else than time can happen: a message, a commit that is not
-//! durable, or a page that the reader processes, unless it waits for the next one. So a crawl in virtual time is the same in every run.
+//! durable, or a page that the reader processes, unless it waits for the next one. So a crawl in virtual time is the
+//! same in every run.
 
 use argiope_core::Time;
 use argiope_engine::Clock;

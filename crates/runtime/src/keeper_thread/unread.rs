@@ -1,5 +1,5 @@
-//! [`LibraryReader`]: what the keeper knows about the reader of the library: the pages that it has not processed, and what it
-//! waits for. Unread pages keep the crawl open, and the next run delivers those that are left.
+//! [`LibraryReader`]: what the keeper knows about the reader of the library: the pages that it has not processed, and
+//! what it waits for. Unread pages keep the crawl open, and the next run delivers those that are left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

@@ -8,9 +8,10 @@
 //! many pages.
 //!
 //! Everything else can be rebuilt from the log. In memory there are the fingerprints of all known URLs, the names of
-//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot_reader`) is a checkpoint
-//! of this state, so that opening need not read the whole log. A snapshot that does not match the log is discarded. A
-//! snapshot is taken in portions, at most one with each commit (`snapshot_writer`), so the crawl does not pause for it.
+//! the lanes, and the queues, whose links are only positions in the log. The **snapshot** (`snapshot_reader`) is a
+//! checkpoint of this state, so that opening need not read the whole log. A snapshot that does not match the log is
+//! discarded. A snapshot is taken in portions, at most one with each commit (`snapshot_writer`), so the crawl does not
+//! pause for it.
 //!
 //! Memory is limited ([`open_within`]). Beyond the limit fingerprints go to sorted files (`known`, `run`) and the
 //! middle of long queues to a scratch file (`spill`). Both can be rebuilt from the log as well.

@@ -1,8 +1,8 @@
 //! Scheduling: which URL is requested next, from which host, and when.
 //!
 //! The [`frontier`] holds all known and all queued URLs. A [`lane`] holds the politeness state of one host. The
-//! [`workbench`] picks the next [`job`](crate::base::job) among the lanes being worked on. The [`keeper`] owns frontier and workbench and
-//! applies the results of fetches.
+//! [`workbench`] picks the next [`job`](crate::base::job) among the lanes being worked on. The [`keeper`] owns frontier
+//! and workbench and applies the results of fetches.
 
 pub mod carryover;
 #[deny(missing_docs)]

@@ -279,7 +279,8 @@ impl Collector {
         }
     }
 
-    /// Adds the resources of a page in a `srcdoc` attribute. Its links, title, directives and texts are not those of this page.
+    /// Adds the resources of a page in a `srcdoc` attribute. Its links, title, directives and texts are not those of
+    /// this page.
     fn add_nested_page(&mut self, page: &[u8]) {
         if self.nesting >= MAX_NESTING {
             return;

@@ -67,7 +67,8 @@ pub trait TokenHandler {
     fn start(&mut self, tag: &Tag<'_>) -> TextMode;
     /// An end tag, with its name as received.
     fn end(&mut self, name: &[u8]);
-    /// A piece of text, in the modes `Captured`, `RcData`, `CapturedRawText` and `CapturedScript`. Character references are unresolved.
+    /// A piece of text, in the modes `Captured`, `RcData`, `CapturedRawText` and `CapturedScript`. Character references
+    /// are unresolved.
     fn text(&mut self, text: &[u8]);
     /// A piece of visible text, in the modes `Markup`, `Captured` and `RcData`.
     fn visible_text(&mut self, _text: &[u8]) {}
