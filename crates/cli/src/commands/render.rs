@@ -73,7 +73,7 @@ pub fn run(args: &RenderArgs) -> Result<ExitCode, UsageError> {
     let rules = settings.rules(program)?;
     let transport = ArchiveTransport { replay, urls, missing: Arc::clone(&missing) };
     let fetchers = Fetchers::transport(Box::new(transport)).with_browser(&rules);
-    let fetchers = fetchers.map_err(|why| UsageError(why.to_string()))?;
+    let fetchers = fetchers.map_err(|why| UsageError(wording::browser(&why)))?;
     let code = match crawl::crawl_in_directory(&settings, rules, fetchers) {
         Ok(code) => code,
         Err(error) => return Ok(crawl::fail_with(settings.messages, &error)),
