@@ -64,7 +64,7 @@ fn change_roots(settings: &mut CommandSettings) -> Result<(), UsageError> {
         return fail("leave no root; remove the directory instead");
     }
     config.roots = roots;
-    let note = |root: String| format!("{} is no root of this crawl, so it is not removed", visible(&root));
+    let note = |root: String| format!("{} is not a root of this crawl, so it is not removed", visible(&root));
     *notes = unknown.into_iter().map(note).collect();
     Ok(())
 }

@@ -147,7 +147,7 @@ fn head(headers: &Headers) -> Vec<u8> {
 
 /// The links of the rendered document, then those that only the static page has, then those that scripts opened.
 fn merge(of_page: &LinkList, of_document: &LinkList, opened: &[String], page: &Url, max_url: usize) -> LinkList {
-    // A link in the data of a script is none of the static page: scripts make elements of it.
+    // Links in the data of scripts do not count: a script that makes elements of them adds these links.
     let known: HashSet<&str> =
         of_page.texts().filter(|(_, kind, ..)| *kind != LinkKind::Data).map(|(url, ..)| url).collect();
     let mut seen: HashSet<(&str, LinkKind)> = HashSet::new();

@@ -266,7 +266,7 @@ impl DataReader {
             State::String(quote) if byte == quote => self.end_string(),
             State::String(quote) if byte == b'\\' => self.state = State::Escape(quote),
             State::String(_) if byte == b'\n' => {
-                // A string does not span lines: this was none.
+                // A string does not span lines, so this quote did not begin one.
                 (self.state, self.is_cut) = (State::Plain, true);
                 self.close_nested();
                 self.reject();
