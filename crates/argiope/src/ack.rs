@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use argiope_runtime::keeper_thread::{KeeperMessage, Signal};
+use argiope_runtime::keeper_thread::{Inbox, KeeperMessage, Signal};
 use tokio::sync::oneshot;
 
 use crate::block_on::block_on;
@@ -162,7 +161,7 @@ pub(crate) fn add_number(pages: &mut Vec<Range<u64>>, number: u64) {
 
 /// What a crawl shares with its acknowledgements and handles.
 pub(crate) struct Deliveries {
-    inbox: Sender<KeeperMessage>,
+    inbox: Inbox,
     state: Mutex<DeliveryState>,
 }
 
@@ -181,7 +180,7 @@ struct DeliveryState {
 }
 
 impl Deliveries {
-    pub fn new(inbox: Sender<KeeperMessage>) -> Arc<Self> {
+    pub fn new(inbox: Inbox) -> Arc<Self> {
         Arc::new(Self { inbox, state: Mutex::default() })
     }
 

@@ -1,6 +1,7 @@
 //! [`Crawl`]: a crawl as an asynchronous stream of pages that accepts more links while it runs.
 //!
-//! It works with any executor: the crawl runs on its own threads, and only its results are awaited.
+//! It works with any executor: the crawl runs on its own threads, or on those of its [`Crawler`](crate::Crawler), and only
+//! its results are awaited.
 //!
 //! The end is detected exactly. A delivered page counts as unfinished work until the caller has processed it, because the
 //! caller may still feed links found on it: until the caller requests the next page ([`Crawl::next`]), or acknowledges
@@ -35,6 +36,7 @@ use tokio::sync::mpsc;
 use crate::ack::{Ack, Deliveries, add_number};
 use crate::block_on::block_on;
 use crate::ending::Ending;
+use crate::events;
 use crate::feed::Feeding;
 use crate::handle::CrawlHandle;
 use crate::library_messages::in_library_words;
@@ -153,12 +155,14 @@ impl Crawl {
         let (sender, visits) = mpsc::unbounded_channel();
         let (link_rules, max_redirects) = (Arc::new(LinkRules::of(&rules)), rules.max_redirects);
         let keeper = begin(rules, PageSender(sender)).map_err(in_library_words)?;
+        let number = events::next_number();
+        events::started(number, directory);
         let deliveries = Deliveries::new(keeper.inbox.clone());
         let handle = CrawlHandle::new(Arc::clone(&deliveries), max_redirects, directory.map(Arc::from));
         Ok(Self {
             visits,
             link_rules,
-            ending: Ending::of(keeper),
+            ending: Ending::of(keeper, number),
             handle,
             deliveries,
             taken: 0,
@@ -464,7 +468,9 @@ impl Crawl {
                 if self.unreported_count >= REPORT_INTERVAL {
                     self.report_processed();
                 }
-                Poll::Ready(Some((number, Page::new(visit, record_line, Arc::clone(&self.link_rules)))))
+                let page = Page::new(visit, record_line, Arc::clone(&self.link_rules));
+                events::page(self.ending.crawl(), &page);
+                Poll::Ready(Some((number, page)))
             }
             Poll::Ready(None) => {
                 self.handle.set_over();
@@ -521,6 +527,7 @@ impl futures_core::Stream for Crawl {
 
 /// The pages of a crawl with their acknowledgements, as a stream. Created by [`Crawl::acked`].
 #[derive(Debug)]
+#[must_use = "a stream does nothing unless it is polled"]
 pub struct AckedPages<'a> {
     crawl: &'a mut Crawl,
 }
@@ -587,6 +594,10 @@ type SettledPage = (Box<Visit>, Vec<u8>);
 struct PageSender(mpsc::UnboundedSender<SettledPage>);
 
 impl VisitConsumer for PageSender {
+    fn may_block(&self) -> bool {
+        false
+    }
+
     fn take(&mut self, settled: Settled) {
         // Only pages are delivered, not robots.txt and sitemaps. If the reader is gone, the send fails and is ignored.
         if settled.visit.is_page() {

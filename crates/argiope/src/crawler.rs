@@ -1,21 +1,33 @@
-//! [`Crawler`]: many crawls of one process that are polite together.
+//! [`Crawler`]: many crawls of one process that share threads, memory and hosts.
 
 use std::fmt;
 
-use argiope_runtime::shared_hosts::SharedHosts;
+use argiope_runtime::SharedParts;
 
 use crate::{CrawlBuilder, Seed};
 
-/// Many crawls of one process that share what is known about hosts. A clone is the same crawler.
+/// Many crawls of one process that share their means. A clone is the same crawler.
 ///
-/// Crawls that are started without a crawler know nothing of each other: two crawls of one host ask it twice as often. The
-/// crawls of one crawler take turns. Each host is asked by one of them at a time, which obeys the delay since the last
-/// request of another one, and limits such as `per_host`; robots.txt is fetched once. A crawl keeps a host until it has no more
-/// work for it, or for about a second if others wait. Crawls of different hosts do not wait for each other. The limit on
-/// requests to one IP address holds for each crawl by itself if several hosts have the same address.
+/// Crawls of one crawler share:
+///
+/// - Threads: one for each core, one that looks names up, and one that starts crawls. A crawl has no thread of its own, and
+///   its work runs on one core. So a process can have thousands of them, and a single large crawl is better started
+///   [without a crawler](crate::Crawl::builder).
+/// - Memory: the account of all crawls together is a quarter of the machine's memory, or
+///   [`with_max_memory`](Self::with_max_memory). When it is used up, reading from sockets pauses.
+/// - The certificates that TLS trusts, name servers, and the answers of these.
+/// - Hosts. Each host is asked by one crawl at a time, which obeys the delay since the last request of another one, and
+///   limits such as `per_host`; robots.txt is fetched once. A crawl keeps a host until it has no more work for it, or for
+///   about a second if others wait. Crawls of different hosts do not wait for each other. The limit on requests to one IP
+///   address holds for each crawl by itself if several hosts have the same address.
+///
+/// Some crawls need threads of their own: one with a [directory](CrawlBuilder::directory) has three, because it waits for
+/// the disk; so do crawls that [render](CrawlBuilder::render) pages, have a [store](CrawlBuilder::run_with_store) of your
+/// own, or another engine than `tokio`. Closures such as [`on_request`](CrawlBuilder::on_request) run on threads of all
+/// crawls, so one that blocks delays them all.
 ///
 /// Each crawl ends, is closed or is dropped by itself. A crawl with a [transport](CrawlBuilder::with_transport) runs in
-/// virtual time and shares no hosts.
+/// virtual time, on threads of its own, and shares no hosts.
 ///
 /// ```
 /// # async fn run(roots: Vec<String>) -> Result<(), argiope::Error> {
@@ -34,9 +46,15 @@ use crate::{CrawlBuilder, Seed};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Crawler {
-    hosts: SharedHosts,
+    shared: SharedParts,
+}
+
+impl Default for Crawler {
+    fn default() -> Self {
+        Self { shared: SharedParts::new(None) }
+    }
 }
 
 impl fmt::Debug for Crawler {
@@ -47,18 +65,26 @@ impl fmt::Debug for Crawler {
 
 impl Crawler {
     /// A crawler without crawls.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A crawler whose crawls use at most this much memory together. [`CrawlBuilder::max_memory`] also limits one of
+    /// them.
+    #[must_use]
+    pub fn with_max_memory(bytes: u64) -> Self {
+        Self { shared: SharedParts::new(Some(bytes)) }
     }
 
     /// Returns the settings of a crawl that begins at `root` and belongs to this crawler: see
     /// [`Crawl::builder`](crate::Crawl::builder).
     pub fn crawl(&self, root: impl Into<Seed>) -> CrawlBuilder {
-        CrawlBuilder::new(root.into()).sharing(&self.hosts)
+        CrawlBuilder::new(root.into()).sharing(&self.shared)
     }
 
     /// How many of its crawls have not ended.
     pub fn running(&self) -> usize {
-        self.hosts.crawls()
+        self.shared.hosts.crawls()
     }
 }

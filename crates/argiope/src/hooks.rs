@@ -6,19 +6,30 @@ use std::sync::Arc;
 
 use argiope_content::{Article, Document};
 use argiope_core::Url;
-use argiope_core::crawl::hooks::{BodyWriter, OutgoingRequest, RequestHook, ResponseHook, ResponseStart};
+use argiope_core::crawl::hooks::{
+    BodyWriter, OutgoingRequest, PageAttempt, RequestHook, ResponseHook, ResponseStart, RetryChoice, RetryHook,
+};
 use argiope_core::crawl::rules::ProgramSettings;
 use argiope_core::page::follow::{LinkFilter, LinkJudge, LinkPage, LinkVerdict, PageLink};
 use argiope_core::page::reader::decode;
+use argiope_runtime::TrustedPem;
 use serde_json::Value;
 
+use crate::own_answers::OwnAnswers;
 use crate::own_resolver::OwnResolver;
 
 /// The closures of a crawl.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Hooks {
     pub filter: Option<Filter>,
     pub request: Option<OnRequest>,
+    pub retry: Option<OnRetry>,
+    /// Values of `User-Agent` by host.
+    pub agents: Vec<(String, String)>,
+    /// Certificates from memory.
+    pub pem: Arc<TrustedPem>,
+    /// Answers requests in place of the network.
+    pub answers: Option<OwnAnswers>,
     pub response: OnResponse,
     /// Looks host names up.
     pub resolve: Option<OwnResolver>,
@@ -27,10 +38,12 @@ pub(crate) struct Hooks {
 impl Hooks {
     /// The settings of a program that has these closures, and defaults otherwise.
     pub fn into_program_settings(self) -> ProgramSettings {
-        let Self { filter, request, response, resolve: _ } = self;
+        let Self { filter, request, retry, agents, response, .. } = self;
         ProgramSettings {
             link_filter: filter.map(|filter| Arc::new(filter) as _),
             request_hook: request.map(|hook| Arc::new(hook) as _),
+            retry_hook: retry.map(|hook| Arc::new(hook) as _),
+            host_agents: agents,
             response_hook: response.is_used().then(|| Arc::new(response) as _),
             ..ProgramSettings::default()
         }
@@ -49,6 +62,22 @@ impl fmt::Debug for OnRequest {
 impl RequestHook for OnRequest {
     fn before_request(&self, request: &mut OutgoingRequest<'_>) {
         (self.0)(request);
+    }
+}
+
+/// The closure that is asked after an attempt.
+#[derive(Clone)]
+pub(crate) struct OnRetry(pub Arc<dyn Fn(&PageAttempt<'_>) -> RetryChoice + Send + Sync>);
+
+impl fmt::Debug for OnRetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnRetry")
+    }
+}
+
+impl RetryHook for OnRetry {
+    fn after_attempt(&self, attempt: &PageAttempt<'_>) -> RetryChoice {
+        (self.0)(attempt)
     }
 }
 

@@ -25,6 +25,9 @@
 //! | inspect or change requests and responses | [`CrawlBuilder::on_request`], [`CrawlBuilder::on_response`] |
 //! | write bodies to files while they arrive | [`CrawlBuilder::stream_body`] |
 //! | look host names up yourself | [`CrawlBuilder::resolve_with`] |
+//! | decide what is tried again | [`CrawlBuilder::retry_if`] |
+//! | answer requests from a cache | [`CrawlBuilder::answer_with`] |
+//! | trust certificates, identify yourself with one | [`CrawlBuilder::trust_certificates`], [`CrawlBuilder::client_certificate`] |
 //! | write without async | [`CrawlBuilder::start_blocking`] |
 //! | process pages in batches or in parallel, and lose none | [`Crawl::next_batch`], [`Crawl::next_acked`], [`Ack`] |
 //! | push pages to an output of your own | [`CrawlBuilder::for_each`], or [`Sink`] and [`CrawlBuilder::run`] |
@@ -36,20 +39,29 @@
 //! | test code that takes pages | [`Page::builder`] |
 //! | test a crawl without a network, or repeat an archived one | [`CrawlBuilder::with_transport`], [`CannedWeb`], [`Replay`] |
 
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tracing` | events for the crate `tracing`, with the target `argiope`: start and end of a crawl (info), each page (debug), failed pages (warn) and the error that ended a crawl (error) |
+
 #![deny(missing_docs)]
 
 mod ack;
 mod block_on;
 mod blocking;
 mod builder;
+mod builder_hooks;
 mod crawl;
 mod crawler;
 mod ending;
+mod events;
 mod feed;
 mod form;
 mod handle;
 mod hooks;
 mod library_messages;
+mod own_answers;
 mod own_resolver;
 mod page;
 mod page_builder;
@@ -66,7 +78,9 @@ pub use argiope_content::{
 };
 pub use argiope_core::base::custom_request::{CustomRequest, Method};
 pub use argiope_core::crawl::canned::{CannedResponse, CannedWeb};
-pub use argiope_core::crawl::hooks::{BodyWriter, InvalidHeader, OutgoingRequest, ResponseStart};
+pub use argiope_core::crawl::hooks::{
+    BodyWriter, InvalidHeader, InvalidTarget, OutgoingRequest, PageAttempt, ResponseStart, RetryChoice,
+};
 pub use argiope_core::crawl::rules::{Config, ConfigError, Pace, RenderMode, RobotsPolicy, ScopeKind};
 pub use argiope_core::crawl::schedule::keeper::End;
 pub use argiope_core::crawl::visit::{Facts, PageFindings, Timings};

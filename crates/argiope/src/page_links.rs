@@ -1,8 +1,10 @@
 //! [`LinkedUrl`]: a link of a page, as [`Page::links`](crate::Page::links) lists it.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
-use argiope_core::crawl::rules::Rules;
+use argiope_core::crawl::rules::{HostAgent, Rules};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::page::examine::{ExamineLimits, Examiner};
 use argiope_core::page::scope::{Scope, ScopeVerdict};
@@ -40,6 +42,7 @@ impl fmt::Display for LinkedUrl {
 pub(crate) struct LinkRules {
     scope: Scope,
     limits: ExamineLimits,
+    host_agents: HashMap<Box<str>, HostAgent>,
     /// See [`CrawlBuilder::refuse_private_roots`](crate::CrawlBuilder::refuse_private_roots).
     pub refuses_private_roots: bool,
 }
@@ -47,15 +50,21 @@ pub(crate) struct LinkRules {
 impl LinkRules {
     pub fn of(rules: &Rules) -> Self {
         let with_texts = true;
-        let (scope, limits) = (rules.scope.clone(), rules.examine_limits(with_texts));
-        Self { scope, limits, refuses_private_roots: rules.refuses_private_roots }
+        // `find` sets the agent of the page's host.
+        let (scope, limits) = (rules.scope.clone(), rules.examine_limits("", with_texts));
+        let host_agents = rules.host_agents.iter().map(|(host, agent)| (host.clone(), agent.clone())).collect();
+        Self { scope, limits, host_agents, refuses_private_roots: rules.refuses_private_roots }
     }
 }
 
 /// The links of a page, found as the crawl finds them.
 pub(crate) fn find(visit: &Visit, body: &[u8], content_type: Option<&str>, rules: &LinkRules) -> Vec<LinkedUrl> {
     let declared = content_type.map(str::as_bytes);
-    let mut examiner = Examiner::new(&visit.link.url, declared, rules.limits.clone());
+    let mut limits = rules.limits.clone();
+    if let Some(agent) = rules.host_agents.get(visit.link.url.host()) {
+        limits.agent = Arc::clone(&agent.token);
+    }
+    let mut examiner = Examiner::new(&visit.link.url, declared, limits);
     examiner.feed(body);
     let found = examiner.finish();
     let depth = visit.link.depth.saturating_add(1);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use argiope_practice::members::{MEMBER, ORDERS, members};
 use argiope_practice::shop::{PRODUCTS, price_text, product, shop};
-use argiope_practice::{PracticeWeb, RunningWeb};
+use argiope_practice::{PracticeWeb, Response, RunningWeb, Site};
 
 fn start() -> (RunningWeb, String) {
     let site = shop("127.5.0.9:0").expect("a loopback address");
@@ -218,4 +218,52 @@ fn handle_fetches_what_another_thread_reads() {
         printed.contains(&format!("ok {root}guide\n")) && printed.contains(&format!("ok {root}terms\n")),
         "{printed}"
     );
+}
+
+#[test]
+fn many_hosts_prints_sql() {
+    const HOSTS: usize = 20;
+    let title = "It's \u{201c}quoted\u{201d}";
+    let page = Response::html(format!("<title>{title}</title><a href=/other>x</a>"));
+    let mut web = PracticeWeb::new();
+    let mut hosts = String::new();
+    for number in 0..HOSTS {
+        let site =
+            Site::http(&format!("127.5.10.{}:0", number + 1)).expect("a loopback address").page("/", page.clone());
+        hosts += &format!("{}\n", site.url("/"));
+        web = web.site(site.fallback(Response::status(404)));
+    }
+    let _web = web.start().expect("the practice web starts");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hosts.txt");
+    std::fs::write(&file, &hosts).expect("written");
+    let printed = run("many_hosts", &[&file.display().to_string()]);
+    for host in hosts.lines() {
+        let row = format!("insert into pages values ('{host}', 200, 'It''s \u{201c}quoted\u{201d}');");
+        assert_eq!(printed.lines().filter(|line| **line == row).count(), 1, "{row} is not in {printed}");
+    }
+    let count = |line: &str| printed.lines().filter(|printed| *printed == line).count();
+    assert_eq!((printed.matches("insert").count(), count("begin;")), (HOSTS, count("commit;")));
+}
+
+/// The lines of a program: not empty, and neither comment nor attribute.
+fn lines_of(program: &str) -> usize {
+    let is_code = |line: &&str| !line.is_empty() && !["//", "#!["].iter().any(|start| line.starts_with(start));
+    program.lines().map(str::trim).filter(is_code).count()
+}
+
+#[test]
+fn the_page_that_compares_programs_has_the_examples_and_their_lines() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../../docs/howto/five-programs.md")).expect("the page");
+    for name in ["titles", "products", "login", "many_hosts", "focused"] {
+        let program = std::fs::read_to_string(root.join(format!("examples/{name}.rs"))).expect("the example");
+        let code =
+            program.lines().skip_while(|line| line.starts_with("//") || line.starts_with("#![") || line.is_empty());
+        let code = code.collect::<Vec<_>>().join("\n");
+        assert!(page.contains(&format!("```rust,ignore\n{code}\n```")), "{name} differs from the page");
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{name}.rs`"))).expect("a row");
+        let stated = row.split('|').nth(3).map(str::trim);
+        assert_eq!(stated, Some(lines_of(&program).to_string().as_str()), "{row}");
+    }
 }

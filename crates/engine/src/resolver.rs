@@ -1,4 +1,4 @@
-//! The resolver: looks up the addresses of host names, on its own thread.
+//! The resolver: looks up the addresses of host names, on its own thread or on one that crawls share.
 //!
 //! Invariant: every query gets exactly one answer. IP literals are answered immediately. Names given with `--resolve`
 //! are not passed to the resolver. The thread, its runtime and the DNS library (hickory) start with the first
@@ -41,12 +41,19 @@ const SECOND_FAMILY_DELAY: Duration = Duration::from_millis(50);
 const MAX_IN_FLIGHT: usize = 1_000;
 
 /// The settings of name lookups.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResolverSettings {
     /// The limit for one name (`--connect-timeout`).
     pub timeout: Duration,
     /// The name server to use instead of the system's (`--dns`).
     pub server: Option<SocketAddr>,
+}
+
+impl ResolverSettings {
+    /// The settings of a crawl.
+    pub fn of(rules: &Rules) -> Self {
+        Self { timeout: rules.connect_timeout, server: rules.dns }
+    }
 }
 
 /// The host name of a lane, to be resolved.
@@ -63,29 +70,43 @@ pub struct DnsAnswer {
     pub result: DnsResult,
 }
 
-/// Accepts queries. Dropping it ends the thread.
+/// Accepts queries. Dropping it ends the thread, unless others share it.
 pub struct Resolver {
     settings: ResolverSettings,
     /// Receives the answers.
     on_answer: Arc<OnAnswer>,
-    /// The sender to the thread, once it runs.
-    thread_sender: Mutex<Option<mpsc::UnboundedSender<DnsQuery>>>,
+    thread: ResolverThread,
 }
 
 /// A function that receives answers.
 type OnAnswer = dyn Fn(DnsAnswer) + Send + Sync;
 
+/// The sender to a thread that looks names up, once it runs. A clone is the same thread. All its users have the same
+/// settings.
+#[derive(Clone, Default)]
+pub struct ResolverThread(Arc<Mutex<Option<mpsc::UnboundedSender<PendingQuery>>>>);
+
+/// A query of a lane, and what receives the answer.
+struct PendingQuery {
+    query: DnsQuery,
+    on_answer: Arc<OnAnswer>,
+}
+
 impl Resolver {
     /// `on_answer` is called on the resolver's thread. For IP literals, and if that thread cannot be started, it is
-    /// called on the caller's thread.
-    pub fn start(rules: &Rules, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
-        let settings = ResolverSettings { timeout: rules.connect_timeout, server: rules.dns };
-        Self::with_settings(settings, on_answer)
+    /// called on the caller's thread. `shared` is a thread that others with the same settings use too.
+    pub fn start(
+        rules: &Rules,
+        shared: Option<ResolverThread>,
+        on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static,
+    ) -> Self {
+        let own = Self::with_settings(ResolverSettings::of(rules), on_answer);
+        Self { thread: shared.unwrap_or_default(), ..own }
     }
 
-    /// Like [`Resolver::start`], with these settings.
+    /// A resolver with these settings and a thread of its own.
     pub fn with_settings(settings: ResolverSettings, on_answer: impl Fn(DnsAnswer) + Send + Sync + 'static) -> Self {
-        Self { settings, on_answer: Arc::new(on_answer), thread_sender: Mutex::new(None) }
+        Self { settings, on_answer: Arc::new(on_answer), thread: ResolverThread::default() }
     }
 
     /// Starts to resolve a name. The answer is passed to `on_answer`.
@@ -104,23 +125,31 @@ impl Resolver {
 
     /// Sends a query to the resolver's thread, which is started if it does not run.
     fn send_to_thread(&self, query: DnsQuery) {
-        let mut thread_sender = self.thread_sender.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = &*thread_sender
-            && sender.send(query.clone()).is_ok()
-        {
-            return;
+        let mut pending = PendingQuery { query, on_answer: Arc::clone(&self.on_answer) };
+        let mut thread_sender = self.thread.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = &*thread_sender {
+            match sender.send(pending) {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(unsent)) => pending = unsent,
+            }
         }
         let (sender, receiver) = mpsc::unbounded_channel();
-        let (settings, on_answer) = (self.settings.clone(), Arc::clone(&self.on_answer));
-        let serve = move || serve(&settings, on_answer, receiver);
+        let settings = self.settings.clone();
+        let serve = move || serve(&settings, receiver);
         match thread::Builder::new().name("resolver".to_owned()).spawn(serve) {
             Ok(_) => {
                 // The receiver lives as long as the thread, which has just started.
-                let _ = sender.send(query);
+                let _ = sender.send(pending);
                 *thread_sender = Some(sender);
             }
-            Err(error) => (self.on_answer)(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) }),
+            Err(error) => pending.answer(Err(cannot_start(&error))),
         }
+    }
+}
+
+impl PendingQuery {
+    fn answer(&self, result: DnsResult) {
+        (self.on_answer)(DnsAnswer { lane: self.query.lane, result });
     }
 }
 
@@ -140,29 +169,28 @@ fn cannot_start(error: &std::io::Error) -> Failure {
 }
 
 /// The resolver's thread. It resolves many names at once on one current-thread runtime.
-fn serve(settings: &ResolverSettings, on_answer: Arc<OnAnswer>, mut queries: mpsc::UnboundedReceiver<DnsQuery>) {
+fn serve(settings: &ResolverSettings, mut queries: mpsc::UnboundedReceiver<PendingQuery>) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             while let Some(query) = queries.blocking_recv() {
-                on_answer(DnsAnswer { lane: query.lane, result: Err(cannot_start(&error)) });
+                query.answer(Err(cannot_start(&error)));
             }
             return;
         }
     };
     LocalSet::new().block_on(&runtime, async move {
         let sources = Rc::new(NameSources::open(settings));
-        let waiting = WaitingLanes::default();
+        let waiting = WaitingQueries::default();
         let permits = Rc::new(Semaphore::new(MAX_IN_FLIGHT));
         while let Some(query) = queries.recv().await {
-            let name: Box<str> = query.name().to_ascii_lowercase().into();
+            let name: Box<str> = query.query.name().to_ascii_lowercase().into();
             if let Some(others) = waiting.borrow_mut().get_mut(&name) {
-                others.push(query.lane);
+                others.push(query);
                 continue;
             }
-            waiting.borrow_mut().insert(name.clone(), vec![query.lane]);
-            let (waiting, on_answer) = (Rc::clone(&waiting), Arc::clone(&on_answer));
-            let pending = PendingName { name, waiting, on_answer, result: None };
+            waiting.borrow_mut().insert(name.clone(), vec![query]);
+            let pending = PendingName { name, waiting: Rc::clone(&waiting), result: None };
             let (sources, permits) = (Rc::clone(&sources), Rc::clone(&permits));
             tokio::task::spawn_local(async move {
                 let _permit = permits.acquire().await;
@@ -173,14 +201,13 @@ fn serve(settings: &ResolverSettings, on_answer: Arc<OnAnswer>, mut queries: mps
     });
 }
 
-/// The lanes that wait for each name. A second query for a name that is being resolved only adds its lane.
-type WaitingLanes = Rc<RefCell<HashMap<Box<str>, Vec<LaneId>>>>;
+/// The queries that wait for each name. A second query for a name that is being resolved is only added.
+type WaitingQueries = Rc<RefCell<HashMap<Box<str>, Vec<PendingQuery>>>>;
 
 /// One name being resolved. Dropping it sends the answer. So even after a panic in a library no lane waits forever.
 struct PendingName {
     name: Box<str>,
-    waiting: WaitingLanes,
-    on_answer: Arc<OnAnswer>,
+    waiting: WaitingQueries,
     /// `None` until the lookup has ended.
     result: Option<DnsResult>,
 }
@@ -197,10 +224,8 @@ impl Drop for PendingName {
         let result = self.result.take();
         let result =
             result.unwrap_or_else(|| Err(Failure::new(ErrorKind::Internal, "the lookup ended without a result")));
-        let lanes = self.waiting.borrow_mut().remove(&self.name);
-        for lane in lanes.unwrap_or_default() {
-            (self.on_answer)(DnsAnswer { lane, result: result.clone() });
-        }
+        let queries = self.waiting.borrow_mut().remove(&self.name);
+        queries.unwrap_or_default().iter().for_each(|query| query.answer(result.clone()));
     }
 }
 

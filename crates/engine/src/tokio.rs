@@ -2,7 +2,7 @@
 //!
 //! Each worker has a current-thread runtime, so tasks do not move between threads, and the data that they share needs no
 //! locks. Two things differ from most programs on tokio, so that a waiting fetch takes little more memory than its
-//! state. No task owns a read buffer: a socket that is ready is read into the worker's buffer. No task owns a timer of
+//! state. No task owns a read buffer: a socket that is ready is read into the thread's buffer. No task owns a timer of
 //! tokio: all deadlines of a worker are in one [`Timers`], and one task sleeps until the next of them.
 //!
 //! Shared on purpose with the engines `coroutines` and `uring`: `worker_state`, `task_slots`, timers, and the names and
@@ -12,6 +12,9 @@
 //!   step (`coroutines` stores it with `Executor::set_mark`);
 //! - the runtime catches panics of tasks, so a guard reports them to the worker (`PanicGuard`);
 //! - the timers need a task that sleeps (`fire_alarms`), where the hand-written executor asks them how long to sleep.
+//!
+//! A worker has a thread of its own ([`run`]), or is a task on a thread that it shares with workers of other crawls
+//! ([`run_as_task`]). On a shared thread, wake-ups are not coalesced, because another crawl may have fast hosts.
 //!
 //! Invariant: this is the only file that uses tokio's networking. There is one task per connection. While the
 //! connection is idle, its task waits.
@@ -47,21 +50,36 @@ pub fn run(worker: Worker) -> io::Result<()> {
     let state = Rc::new(WorkerState::new(worker, Rc::default()));
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_io().enable_time().on_thread_park(state.slots.before_sleep()).build()?;
-    state.worker.report_ready();
-    let tasks = LocalSet::new();
-    tasks.spawn_local(fire_alarms(Rc::clone(&state)));
-    tasks.spawn_local(evict_on_shortage(Rc::clone(&state), state.runtime.alarm()));
     // Tasks that are unfinished when `receive` returns are dropped with their sockets.
-    tasks.block_on(&runtime, receive(state))
+    first_tasks(&state).block_on(&runtime, receive(state))
 }
 // end: tokio-run
+
+/// Like [`run`], as a task on the runtime of the calling thread.
+pub async fn run_as_task(worker: Worker) -> io::Result<()> {
+    let state = Rc::new(WorkerState::new(worker, Rc::default()));
+    first_tasks(&state).run_until(receive(state)).await
+}
+
+/// The tasks of a worker, with those that are not about a connection.
+fn first_tasks(state: &Rc<WorkerState<TokioTasks>>) -> LocalSet {
+    state.worker.report_ready();
+    let tasks = LocalSet::new();
+    tasks.spawn_local(fire_alarms(Rc::clone(state)));
+    tasks.spawn_local(evict_on_shortage(Rc::clone(state), state.runtime.alarm()));
+    tasks
+}
+
+thread_local! {
+    /// Sockets are read into this buffer, and its bytes are processed before any other task runs. Allocated after the first
+    /// request is sent, because the allocation takes as long as sending the request.
+    static READ_BUFFER: RefCell<Box<[u8]>> = RefCell::default();
+}
 
 /// What the tasks of a worker need besides the runtime of tokio, which they find in a thread-local variable.
 #[derive(Default)]
 struct TokioTasks {
     timers: Rc<Timers>,
-    /// Allocated after the first request is sent, because the allocation takes as long as sending the request.
-    buffer: RefCell<Box<[u8]>>,
 }
 
 impl TokioTasks {
@@ -239,7 +257,7 @@ async fn drive(state: &Rc<WorkerState<TokioTasks>>, transport: &mut Transport, s
 /// The event that woke a waiting connection.
 enum Event {
     Writable,
-    /// This many bytes are in the worker's buffer; zero: the peer closed its side.
+    /// This many bytes are in the thread's buffer; zero: the peer closed its side.
     Read(usize),
     /// The deadline has passed.
     Late,
@@ -262,7 +280,7 @@ impl WorkerState<TokioTasks> {
         let ready = if waits_to_write {
             transport.stream.poll_write_ready(cx).map_ok(|()| Event::Writable)
         } else {
-            self.poll_read(transport, cx).map_ok(Event::Read)
+            Self::poll_read(transport, cx).map_ok(Event::Read)
         };
         match ready {
             Poll::Ready(event) => Poll::Ready(event.unwrap_or_else(Event::Failed)),
@@ -271,23 +289,24 @@ impl WorkerState<TokioTasks> {
     }
 
     // anchor: tokio-poll-read
-    /// Reads into the worker's buffer once there is something to read.
-    fn poll_read(&self, transport: &mut Transport, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let mut buffer = self.runtime.buffer.borrow_mut();
-        if buffer.is_empty() {
-            *buffer = vec![0; READ_BUFFER_SIZE].into_boxed_slice();
-        }
-        let mut read_buf = ReadBuf::new(&mut buffer);
-        Pin::new(&mut transport.stream).poll_read(cx, &mut read_buf).map_ok(|()| read_buf.filled().len())
+    /// Reads into the thread's buffer once there is something to read.
+    fn poll_read(transport: &mut Transport, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            if buffer.is_empty() {
+                *buffer = vec![0; READ_BUFFER_SIZE].into_boxed_slice();
+            }
+            let mut read_buf = ReadBuf::new(buffer);
+            Pin::new(&mut transport.stream).poll_read(cx, &mut read_buf).map_ok(|()| read_buf.filled().len())
+        })
     }
     // end: tokio-poll-read
 
-    /// Feeds the first `count` bytes of the worker's buffer. No other task has run since they were read. Returns
+    /// Feeds the first `count` bytes of the thread's buffer. No other task has run since they were read. Returns
     /// whether the buffer was full, so that more bytes may be available.
     fn feed(&self, count: usize, session: &mut Session) -> bool {
         match count {
             0 => session.closed(self.now()),
-            _ => session.feed(&self.runtime.buffer.borrow()[..count], self.now()),
+            _ => READ_BUFFER.with_borrow(|buffer| session.feed(&buffer[..count], self.now())),
         }
         count == READ_BUFFER_SIZE
     }
@@ -295,13 +314,12 @@ impl WorkerState<TokioTasks> {
     /// Reads once more at the deadline, because bytes may have arrived while the thread was busy with another page. The
     /// runtime has not polled the socket since then, so this reads from the socket directly.
     fn read_now(&self, transport: &Transport, session: &mut Session) {
-        let mut buffer = self.runtime.buffer.borrow_mut();
-        match socket::read_now(&transport.stream, &mut buffer) {
+        READ_BUFFER.with_borrow_mut(|buffer| match socket::read_now(&transport.stream, buffer) {
             Ok(0) => session.closed(self.now()),
             Ok(count) => session.feed(&buffer[..count], self.now()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => session.broke(socket::io_failure(&error)),
-        }
+        });
     }
 }
 

@@ -1,8 +1,11 @@
 //! [`WorkerPool`]: the workers of a crawl, all of the same engine.
 //!
+//! With the engine `tokio`, a crawl can have one worker that is a task on a thread which it shares with other crawls.
+//!
 //! Invariant: an engine that this system cannot run fails here, before the crawl starts. No job is handed out before
 //! all workers are ready.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -17,7 +20,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::epoll::Poller;
 use crate::worker::{FileShortage, IdleLimit};
-use crate::{Clock, JobQueue, Notices, Worker};
+use crate::{Clock, JobQueue, Notices, SharedThread, Worker};
 
 /// File descriptors that a crawl needs besides its sockets: for outputs, event loops and the resolver.
 const OTHER_FILES: usize = 128;
@@ -142,11 +145,37 @@ impl FromStr for EngineKind {
     }
 }
 
+/// A worker that was started.
+enum Started {
+    OnThread(JoinHandle<io::Result<()>>),
+    /// A task on a shared thread. The receiver has no sender when it has ended.
+    OnSharedThread(mpsc::Receiver<Infallible>),
+}
+
+impl Started {
+    fn has_ended(&self) -> bool {
+        match self {
+            Self::OnThread(thread) => thread.is_finished(),
+            Self::OnSharedThread(end) => end.try_recv() == Err(mpsc::TryRecvError::Disconnected),
+        }
+    }
+
+    /// Waits until a thread has ended. A task is not awaited: its keeper may be on the same thread.
+    fn join(self) -> io::Result<()> {
+        match self {
+            Self::OnThread(thread) => thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked"))),
+            Self::OnSharedThread(_) => Ok(()),
+        }
+    }
+}
+
 /// The workers of one engine, and their job queues.
 pub struct WorkerPool {
     kind: EngineKind,
     clock: Clock,
-    workers: Vec<(JobQueue, JoinHandle<io::Result<()>>)>,
+    workers: Vec<(JobQueue, Started)>,
+    /// The shared thread on which the only worker runs; `None` if each worker has a thread of its own.
+    shared: Option<SharedThread>,
     /// One receiver per worker, for the message that it has started.
     ready_receivers: Vec<mpsc::Receiver<()>>,
     /// Accepted jobs that are not sent yet, for each worker.
@@ -165,12 +194,20 @@ impl WorkerPool {
             kind,
             clock,
             workers: Vec::new(),
+            shared: None,
             ready_receivers: Vec::new(),
             batches: Vec::new(),
             notices: Notices::default(),
             capacity: kind.max_fetches(),
             idle_limit: None,
         }
+    }
+
+    /// Runs one worker on this thread, if the engine is `tokio`. The other engines keep threads of their own.
+    #[must_use]
+    pub fn sharing(mut self, thread: Option<SharedThread>) -> Self {
+        self.shared = thread.filter(|_| self.kind == EngineKind::Tokio);
+        self
     }
 
     fn spawn(&mut self, crawl: &FetcherContext, shortage: &FileShortage, idle_limit: &IdleLimit) -> io::Result<()> {
@@ -185,9 +222,23 @@ impl WorkerPool {
             idle_limit: idle_limit.clone(),
             ready: ready_sender,
         };
-        let run = self.kind.run_function();
-        let thread = thread::Builder::new().name(format!("{}-{}", self.kind, self.workers.len()));
-        self.workers.push((job_queue, thread.spawn(move || run(worker))?));
+        let started = match &self.shared {
+            Some(thread) => {
+                let (end_sender, end) = mpsc::channel();
+                thread.spawn(move || async move {
+                    // An error means that a job is lost. The keeper learns it from the end of the worker.
+                    let _ = crate::tokio::run_as_task(worker).await;
+                    drop(end_sender);
+                });
+                Started::OnSharedThread(end)
+            }
+            None => {
+                let run = self.kind.run_function();
+                let thread = thread::Builder::new().name(format!("{}-{}", self.kind, self.workers.len()));
+                Started::OnThread(thread.spawn(move || run(worker))?)
+            }
+        };
+        self.workers.push((job_queue, started));
         self.ready_receivers.push(ready_receiver);
         self.batches.push(Vec::new());
         Ok(())
@@ -195,11 +246,8 @@ impl WorkerPool {
 
     /// Waits until all workers have ended. Returns the first error among them.
     pub fn join_all(&mut self) -> Option<io::Error> {
-        let results: Vec<_> = self.workers.drain(..).map(|(_, thread)| thread.join()).collect();
-        results.into_iter().find_map(|result| match result {
-            Ok(result) => result.err(),
-            Err(_) => Some(io::Error::other("a worker panicked")),
-        })
+        let results: Vec<_> = self.workers.drain(..).map(|(_, worker)| worker.join()).collect();
+        results.into_iter().find_map(Result::err)
     }
 }
 
@@ -211,7 +259,8 @@ impl Fetcher for WorkerPool {
         self.idle_limit = Some(idle_limit.clone());
         // The first worker starts before the number of cores is determined, which takes time.
         self.spawn(crawl, &shortage, &idle_limit)?;
-        for _ in 1..self.kind.worker_count(&crawl.rules) {
+        let count = if self.shared.is_some() { 1 } else { self.kind.worker_count(&crawl.rules) };
+        for _ in 1..count {
             self.spawn(crawl, &shortage, &idle_limit)?;
         }
         Ok(())
@@ -261,7 +310,7 @@ impl Fetcher for WorkerPool {
     }
 
     fn has_died(&self) -> bool {
-        self.workers.iter().any(|(_, thread)| thread.is_finished())
+        self.workers.iter().any(|(_, worker)| worker.has_ended())
     }
 
     fn stop(&mut self, mode: StopMode) {

@@ -14,7 +14,8 @@ use argiope_core::crawl::transport::{Transport, VirtualFetcher};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::http::address::DnsResult;
 use argiope_core::{ErrorKind, Failure, Time};
-use argiope_engine::{Clock, WorkerPool};
+use argiope_engine::resolver::{ResolverSettings, ResolverThread};
+use argiope_engine::{Clock, SharedThread, SharedThreads, WorkerPool};
 
 use crate::engine_kind;
 
@@ -27,18 +28,45 @@ pub struct Fetchers {
     visits: Option<VisitSender>,
     /// The wall-clock time at which virtual time begins; `None` if the machine's time counts.
     virtual_start: Option<WallClock>,
+    /// The threads that the crawl shares with others, and the one for its tasks.
+    shared: Option<(SharedThreads, SharedThread)>,
 }
 
 impl Fetchers {
     /// One fetcher: this engine.
     pub fn engine(name: EngineName) -> Self {
-        Self { list: Vec::new(), engine: Some(name), visits: None, virtual_start: None }
+        Self { list: Vec::new(), engine: Some(name), visits: None, virtual_start: None, shared: None }
+    }
+
+    /// One fetcher: this engine, on threads that the crawl shares with others. Only `tokio` can share threads; the other
+    /// engines ignore this.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the threads.
+    pub fn shared_engine(name: EngineName, threads: &SharedThreads) -> io::Result<Self> {
+        let shared = match name {
+            EngineName::Tokio => Some((threads.clone(), threads.place()?)),
+            _ => None,
+        };
+        Ok(Self { shared, ..Self::engine(name) })
+    }
+
+    /// The thread that looks names up for several crawls, if the crawl has none of its own.
+    pub(crate) fn shared_resolver(&self, rules: &Rules) -> Option<ResolverThread> {
+        self.shared.as_ref().map(|(threads, _)| threads.resolver(&ResolverSettings::of(rules)))
+    }
+
+    /// The shared thread on which the tasks of the crawl run.
+    pub(crate) fn shared_thread(&self) -> Option<&SharedThread> {
+        self.shared.as_ref().map(|(_, thread)| thread)
     }
 
     /// No engine: this transport answers all requests, in virtual time.
     pub fn transport(transport: Box<dyn Transport>) -> Self {
         let virtual_start = Some(transport.wall_clock());
-        Self { list: vec![Box::new(VirtualFetcher::new(transport))], engine: None, visits: None, virtual_start }
+        let list: Vec<Box<dyn Fetcher>> = vec![Box::new(VirtualFetcher::new(transport))];
+        Self { list, engine: None, visits: None, virtual_start, shared: None }
     }
 
     /// The wall-clock time at which virtual time begins; `None` if the machine's time counts.
@@ -65,7 +93,8 @@ impl Fetchers {
 
     pub(crate) fn start(&mut self, crawl: &FetcherContext, clock: Clock) -> io::Result<()> {
         self.visits = Some(crawl.visits.clone());
-        let engine = self.engine.take().map(|name| WorkerPool::new(engine_kind(name), clock));
+        let shared = self.shared_thread().cloned();
+        let engine = self.engine.take().map(|name| WorkerPool::new(engine_kind(name), clock).sharing(shared));
         self.list.extend(engine.map(|engine| Box::new(engine) as Box<dyn Fetcher>));
         self.list.iter_mut().try_for_each(|fetcher| fetcher.start(crawl))
     }

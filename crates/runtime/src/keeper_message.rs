@@ -1,8 +1,12 @@
-//! [`KeeperMessage`]: the messages to the keeper's thread. [`VisitConsumer`]: what receives its results.
+//! [`KeeperMessage`]: the messages to the keeper. [`Inbox`] and [`Mailbox`]: their way. [`VisitConsumer`]: what receives
+//! its results.
+//!
+//! A keeper with a thread of its own blocks until a message arrives. A keeper that is a task on a shared thread waits
+//! for [`Arrivals`].
 
 use std::ops::Range;
-use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use argiope_core::base::job::SentRequest;
 use argiope_core::crawl::control::Control;
@@ -11,7 +15,7 @@ use argiope_core::crawl::schedule::keeper::{End, Settled};
 use argiope_core::crawl::status::{HostStatus, Status};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Link, Url};
-use argiope_engine::DnsAnswer;
+use argiope_engine::{Arrivals, DnsAnswer};
 use argiope_store::disk::CommitBatch;
 
 use crate::error::Error;
@@ -67,8 +71,85 @@ pub enum KeeperMessage {
     Wake,
 }
 
+/// Sends messages to the keeper. A clone sends to the same keeper.
+#[derive(Clone)]
+pub struct Inbox {
+    sender: Sender<KeeperMessage>,
+    /// Wakes a keeper that is a task.
+    arrivals: Option<Arrivals>,
+}
+
+impl Inbox {
+    /// Sends a message.
+    ///
+    /// # Errors
+    ///
+    /// The keeper has ended.
+    #[expect(clippy::result_large_err, reason = "a message that was not sent is dropped at once, or matched on")]
+    pub fn send(&self, message: KeeperMessage) -> Result<(), SendError<KeeperMessage>> {
+        self.sender.send(message)?;
+        self.arrivals.iter().for_each(Arrivals::announce);
+        Ok(())
+    }
+}
+
+impl From<Sender<KeeperMessage>> for Inbox {
+    fn from(sender: Sender<KeeperMessage>) -> Self {
+        Self { sender, arrivals: None }
+    }
+}
+
+/// Where the keeper takes its messages.
+pub(crate) struct Mailbox {
+    messages: Receiver<KeeperMessage>,
+    /// What a keeper waits for that is a task.
+    arrivals: Option<Arrivals>,
+}
+
+impl Mailbox {
+    /// A mailbox, of a keeper that is a task or has a thread of its own, and its inbox.
+    pub fn open(is_task: bool) -> (Inbox, Self) {
+        let (sender, messages) = channel();
+        let arrivals = is_task.then(Arrivals::default);
+        (Inbox { sender, arrivals: arrivals.clone() }, Self { messages, arrivals })
+    }
+
+    /// A message that has arrived.
+    pub fn take(&self) -> Option<KeeperMessage> {
+        self.messages.try_recv().ok()
+    }
+
+    /// Waits for the next message, until this time at the latest. On a thread of its own, this blocks and is never
+    /// pending.
+    pub async fn next(&self, until: Option<Instant>) -> Option<KeeperMessage> {
+        let Some(arrivals) = &self.arrivals else {
+            return match until {
+                None => self.messages.recv().ok(),
+                Some(until) => self.messages.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
+            };
+        };
+        if let Some(message) = self.take() {
+            return Some(message);
+        }
+        arrivals.wait(until).await;
+        self.take()
+    }
+
+    /// Lets other tasks of a shared thread run.
+    pub async fn yield_to_others(&self) {
+        if self.arrivals.is_some() {
+            argiope_engine::shared_tasks::yield_to_others().await;
+        }
+    }
+}
+
 /// Receives the settled visits once they are durable, to print, count or show them.
 pub trait VisitConsumer: Send {
+    /// Whether its methods may block, for example to print. If not, a crawl without a crawl directory needs no thread for
+    /// it.
+    fn may_block(&self) -> bool {
+        true
+    }
     /// Called for each settled visit, in order.
     fn take(&mut self, settled: Settled);
     /// Called for a record that does not belong to a visit: the start or the end of a run.

@@ -6,9 +6,18 @@ use std::time::{Duration, SystemTime};
 use argiope_core::crawl::rules::{Config, ConfigError};
 use argiope_core::http::conn::{ClientIdentity, ClientIdentityError, TlsSource, Trust, authorities};
 
-/// The trusted certificates for these settings. Files named by the user are read now, so that a mistake is reported
+/// Certificates from memory, in PEM.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct TrustedPem {
+    /// Authorities that are trusted besides those of the system.
+    pub authorities: Vec<u8>,
+    /// The client certificate and its key.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The trusted certificates for these settings, and those from memory. Files named by the user are read now, so that a mistake is reported
 /// before the crawl starts. The root certificates of the system are read when the first https host needs them.
-pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
+pub(crate) fn source(config: &Config, pem: &TrustedPem) -> Result<TlsSource, ConfigError> {
     let mut trust = Trust { insecure: config.insecure, ..Trust::default() };
     if let Some(path) = &config.ca_cert {
         trust.pinned = authorities(&read("ca-cert", path)?).map_err(|why| config_error("ca-cert", path, why))?;
@@ -18,6 +27,19 @@ pub fn source(config: &Config) -> Result<TlsSource, ConfigError> {
         let identity = ClientIdentity::read(&read("cert", cert)?, &read("key", key)?).map_err(|wrong| match wrong {
             ClientIdentityError::Certificate(why) => config_error("cert", cert, why),
             ClientIdentityError::Key(why) => config_error("key", key, why),
+        })?;
+        trust.identity = Some(identity);
+    }
+    let pem_error = |key, problem| ConfigError { key, value: "PEM".to_owned(), problem };
+    if !pem.authorities.is_empty() {
+        let more = authorities(&pem.authorities).map_err(|why| pem_error("ca-cert", why))?;
+        trust.pinned.extend(more.iter().cloned());
+        trust.roots.extend(more);
+    }
+    if let Some((cert, key)) = &pem.identity {
+        let identity = ClientIdentity::read(cert, key).map_err(|wrong| match wrong {
+            ClientIdentityError::Certificate(why) => pem_error("cert", why),
+            ClientIdentityError::Key(why) => pem_error("key", why),
         })?;
         trust.identity = Some(identity);
     }

@@ -2,13 +2,13 @@
 //! control socket and the signal handler.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use argiope_core::crawl::control::{Control, CrawlSource};
 use argiope_core::crawl::status::{FleetStatus, HostStatus, Status};
-use argiope_runtime::keeper_thread::{KeeperHandle, KeeperMessage};
+use argiope_runtime::keeper_thread::{Inbox, KeeperHandle, KeeperMessage};
 use argiope_runtime::status;
 
 use super::source;
@@ -75,7 +75,7 @@ struct LastStatus {
 enum State {
     /// The crawl has not started. Contains the messages to deliver when it starts.
     NotStarted(Vec<KeeperMessage>),
-    Running(Sender<KeeperMessage>),
+    Running(Inbox),
 }
 
 impl CrawlControl {

@@ -7,8 +7,12 @@
 //! not use. When that part is used up, reading from sockets pauses: TCP backpressure makes the hosts wait, and nothing
 //! fails.
 //!
+//! Several crawls can share a *parent* account: what is charged to a crawl is charged to the parent too, and both limits
+//! apply.
+//!
 //! Invariant: while responses are at their limit, at most one charge may grow further. It has the *overdraft*. So there
-//! is always one response that can finish and release its bytes.
+//! is always one response that can finish and release its bytes. Crawls that share a parent share one overdraft: with
+//! one for each crawl, two charges could wait for each other's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -93,6 +97,8 @@ pub struct Budget {
     parts: [AtomicU64; MemoryPart::ALL.len()],
     /// Whether a charge has the overdraft.
     is_overdraft_taken: AtomicBool,
+    /// The account that other crawls share.
+    parent: Option<Arc<Budget>>,
 }
 
 /// Bytes that are charged to the budget. Dropping the value releases them.
@@ -119,6 +125,21 @@ impl Budget {
             state_bytes: AtomicU64::new(0),
             parts: Default::default(),
             is_overdraft_taken: AtomicBool::new(false),
+            parent: None,
+        })
+    }
+
+    /// An account with the same limits, whose bytes are also charged to `parent`.
+    #[must_use]
+    pub fn within(&self, parent: Arc<Self>) -> Arc<Self> {
+        Arc::new(Self {
+            limit: self.limit,
+            max_responses: self.max_responses,
+            response_bytes: AtomicU64::new(0),
+            state_bytes: AtomicU64::new(0),
+            parts: Default::default(),
+            is_overdraft_taken: AtomicBool::new(false),
+            parent: Some(parent),
         })
     }
 
@@ -143,7 +164,12 @@ impl Budget {
         if let Some(cell) = self.parts.get(part as usize).filter(|_| part.is_state()) {
             let before = cell.swap(bytes, Ordering::Relaxed);
             // Atomic additions wrap, so a decrease is the addition of a large number.
-            self.state_bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+            let change = bytes.wrapping_sub(before);
+            self.state_bytes.fetch_add(change, Ordering::Relaxed);
+            if let Some(parent) = &self.parent {
+                parent.state_bytes.fetch_add(change, Ordering::Relaxed);
+                parent.add(part, change);
+            }
         }
     }
 
@@ -160,13 +186,53 @@ impl Budget {
     /// How many bytes of one body may be held. The rest of a longer body is cut off: without this limit, the response
     /// with the overdraft could grow to `--max-size`.
     pub fn max_held_body(&self) -> u64 {
-        (self.limit / HELD_BODY_DIVISOR).max(MIN_HELD_BODY)
+        let limit = self.parent.as_ref().map_or(self.limit, |parent| parent.limit.min(self.limit));
+        (limit / HELD_BODY_DIVISOR).max(MIN_HELD_BODY)
     }
 
     /// How many bytes responses may use now.
     fn response_limit(&self) -> u64 {
         let left = self.limit.saturating_sub(self.state_bytes.load(Ordering::Relaxed));
         left.max(self.limit / MIN_RESPONSES_DIVISOR).min(self.max_responses)
+    }
+
+    /// Whether more may be read without the overdraft.
+    fn has_room(&self) -> bool {
+        self.response_bytes() < self.response_limit() && self.parent.as_ref().is_none_or(|parent| parent.has_room())
+    }
+
+    /// Whether responses use at most three quarters of their limit.
+    fn has_much_room(&self) -> bool {
+        let has_much_room = self.response_bytes() <= self.response_limit() / 4 * 3;
+        has_much_room && self.parent.as_ref().is_none_or(|parent| parent.has_much_room())
+    }
+
+    /// The flag of the overdraft, which crawls with the same parent share.
+    fn overdraft(&self) -> &AtomicBool {
+        self.parent.as_ref().map_or(&self.is_overdraft_taken, |parent| parent.overdraft())
+    }
+
+    /// Charges bytes of responses. A decrease is a large number, because atomic additions wrap.
+    fn charge(&self, part: MemoryPart, bytes: u64) {
+        self.response_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.add(part, bytes);
+        self.parent.iter().for_each(|parent| parent.charge(part, bytes));
+    }
+
+    /// Charges bytes of responses if there is room in this account and its parent.
+    fn try_charge(&self, part: MemoryPart, bytes: u64) -> bool {
+        let limit = self.response_limit();
+        let add_within_limit = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
+        let used = &self.response_bytes;
+        if used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add_within_limit).is_err() {
+            return false;
+        }
+        if self.parent.as_ref().is_some_and(|parent| !parent.try_charge(part, bytes)) {
+            used.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        self.add(part, bytes);
+        true
     }
 
     fn add(&self, part: MemoryPart, bytes: u64) {
@@ -176,12 +242,21 @@ impl Budget {
     }
 }
 
+impl Drop for Budget {
+    /// Takes what a crawl keeps out of the account that it shares. Its charges are released, because each has a share of
+    /// this account.
+    fn drop(&mut self) {
+        if self.parent.is_some() {
+            MemoryPart::ALL.into_iter().for_each(|part| self.set(part, 0));
+        }
+    }
+}
+
 impl BudgetCharge {
     /// Adds bytes that have already arrived, even beyond the limit; [`BudgetCharge::may_grow`] decides about reading more.
     pub fn grow(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
-        self.budget.response_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.budget.add(self.part, bytes as u64);
+        self.budget.charge(self.part, bytes as u64);
     }
 
     /// Sets the number of bytes. If a charge with the overdraft shrinks, and responses use at most three quarters of
@@ -192,13 +267,11 @@ impl BudgetCharge {
         let change = bytes.wrapping_sub(before);
         if change != 0 {
             self.bytes = bytes;
-            self.budget.response_bytes.fetch_add(change, Ordering::Relaxed);
-            self.budget.add(self.part, change);
+            self.budget.charge(self.part, change);
         }
-        let has_room = || self.budget.response_bytes() <= self.budget.response_limit() / 4 * 3;
-        if self.has_overdraft && bytes < before && has_room() {
+        if self.has_overdraft && bytes < before && self.budget.has_much_room() {
             self.has_overdraft = false;
-            self.budget.is_overdraft_taken.store(false, Ordering::Release);
+            self.budget.overdraft().store(false, Ordering::Release);
         }
     }
 
@@ -208,13 +281,9 @@ impl BudgetCharge {
 
     /// Charges memory before it is allocated. False if there is no room: then nothing is charged.
     pub fn try_grow(&mut self, bytes: usize) -> bool {
-        let (bytes, limit) = (bytes as u64, self.budget.response_limit());
-        let add_within_limit = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
-        let used = &self.budget.response_bytes;
-        let is_charged = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add_within_limit).is_ok();
+        let is_charged = self.budget.try_charge(self.part, bytes as u64);
         if is_charged {
-            self.bytes += bytes;
-            self.budget.add(self.part, bytes);
+            self.bytes += bytes as u64;
         }
         is_charged
     }
@@ -226,7 +295,7 @@ impl BudgetCharge {
 
     /// Whether more may be read now. At the limit, this takes the overdraft if it is free.
     pub fn may_grow(&mut self) -> bool {
-        if self.has_overdraft || self.budget.response_bytes() < self.budget.response_limit() {
+        if self.has_overdraft || self.budget.has_room() {
             return true;
         }
         self.try_overdraft()
@@ -234,7 +303,7 @@ impl BudgetCharge {
 
     /// Takes the overdraft unless another charge has it. Returns whether this charge has it now.
     pub fn try_overdraft(&mut self) -> bool {
-        self.has_overdraft = self.has_overdraft || !self.budget.is_overdraft_taken.swap(true, Ordering::AcqRel);
+        self.has_overdraft = self.has_overdraft || !self.budget.overdraft().swap(true, Ordering::AcqRel);
         self.has_overdraft
     }
 }
@@ -243,7 +312,7 @@ impl Drop for BudgetCharge {
     fn drop(&mut self) {
         self.resize(0);
         if self.has_overdraft {
-            self.budget.is_overdraft_taken.store(false, Ordering::Release);
+            self.budget.overdraft().store(false, Ordering::Release);
         }
     }
 }
@@ -309,5 +378,27 @@ mod tests {
         window.resize(30);
         drop(body);
         assert_eq!((budget.response_bytes(), budget.part(MemoryPart::Windows)), (30, 30));
+    }
+    #[test]
+    fn crawls_with_one_parent_share_its_limit_and_its_overdraft() {
+        let parent = Budget::new(100);
+        let (first, second) =
+            (Budget::new(80).within(Arc::clone(&parent)), Budget::new(80).within(Arc::clone(&parent)));
+        let (mut a, mut b) = (first.hold(), second.hold());
+        assert!(a.try_grow(70) && !b.try_grow(40) && b.try_grow(20));
+        assert_eq!((first.response_bytes(), second.response_bytes(), parent.response_bytes()), (70, 20, 90));
+        a.grow(20);
+        assert!(a.may_grow() && a.has_overdraft(), "the first crawl is at its own limit");
+        b.grow(5);
+        assert!(!b.may_grow(), "the parent is at its limit, and the other crawl has the overdraft");
+        drop(a);
+        assert!(b.may_grow() && !b.has_overdraft());
+        second.set(MemoryPart::Lanes, 30);
+        first.set(MemoryPart::Lanes, 10);
+        assert_eq!(parent.part(MemoryPart::Lanes), 40);
+        drop(first);
+        assert_eq!((parent.part(MemoryPart::Lanes), parent.part(MemoryPart::Bodies)), (30, 25));
+        drop((b, second));
+        assert_eq!((parent.part(MemoryPart::Lanes), parent.response_bytes()), (0, 0));
     }
 }

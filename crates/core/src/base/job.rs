@@ -66,6 +66,8 @@ pub struct JobExtras {
     pub conditional: Option<Conditional>,
     /// Headers that the request hook set.
     pub headers: Vec<(Box<str>, Box<str>)>,
+    /// The path and query that the request hook set in place of those of the URL.
+    pub target: Option<Box<str>>,
     /// The cookies to send.
     pub cookie: Option<CookieHeader>,
     /// The wall clock, for archive records.

@@ -119,6 +119,20 @@ impl CannedResponse {
         self
     }
 
+    /// The response to a job that begins now.
+    ///
+    /// # Errors
+    ///
+    /// There is no response, for this reason and after this time.
+    pub fn answer(self, job: &Job, now: Time) -> Result<WholeResponse, (Failure, Duration)> {
+        let (head, ip) = (self.head(), job.addresses.first().copied());
+        if let Some(failure) = self.failure {
+            return Err((failure, self.latency));
+        }
+        let arrived = now + self.latency;
+        Ok(WholeResponse { head, body: self.body, truncated: None, ip, started: now, arrived, ended: arrived })
+    }
+
     fn head(&self) -> Vec<u8> {
         let mut head = format!("HTTP/1.1 {:03} \r\nContent-Length: {}\r\n", self.status, self.body.len());
         for (name, value) in &self.headers {
@@ -136,13 +150,7 @@ impl Transport for CannedWeb {
             page.requests += 1;
             page.responses.get(page.requests - 1).or(page.responses.last()).cloned()
         });
-        let response = response.unwrap_or_else(|| CannedResponse::status(404));
-        if let Some(failure) = response.failure {
-            return Err((failure, response.latency));
-        }
-        let arrived = now + response.latency;
-        let (head, ip) = (response.head(), job.addresses.first().copied());
-        Ok(WholeResponse { head, body: response.body, truncated: None, ip, started: now, arrived, ended: arrived })
+        response.unwrap_or_else(|| CannedResponse::status(404)).answer(job, now)
     }
 
     fn resolve(&self, host: &str) -> DnsResult {

@@ -1,5 +1,8 @@
 //! The keeper's thread: connects frontier, engine, resolver and writer.
 //!
+//! A crawl without a crawl directory that shares threads with others has no thread of its own: its keeper is a task. The
+//! code is the same; only [`Mailbox`] waits in another way.
+//!
 //! [`Keeper`] decides what is fetched and when. This module passes messages, waits, and applies the limits of the process:
 //! time, disk and memory. All events arrive in one inbox, so there is one place to wait, and a crawl ends as soon as there
 //! is nothing left to wait for.
@@ -12,8 +15,12 @@ mod run;
 mod tests;
 mod unread;
 
+use std::any::Any;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -27,9 +34,10 @@ use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{LaneId, Time};
 pub use argiope_engine::Clock;
-use argiope_engine::{Resolver, VisitSender};
+use argiope_engine::{Resolver, SharedThread, VisitSender};
 pub use argiope_store::MemoryFrontier;
 use argiope_store::Store;
+use tokio::sync::oneshot;
 
 use self::crawl_clock::CrawlClock;
 use self::unread::LibraryReader;
@@ -37,14 +45,24 @@ use crate::disk_limit::DiskLimit;
 use crate::error::Error;
 use crate::fair_queue::FairQueue;
 use crate::fetchers::Fetchers;
-pub use crate::keeper_message::{KeeperMessage, Signal, VisitConsumer};
+use crate::keeper_message::Mailbox;
+pub use crate::keeper_message::{Inbox, KeeperMessage, Signal, VisitConsumer};
 use crate::status::CrawlTally;
 use crate::writer_thread::{CommitQueue, OutputTarget};
 
 /// A running crawl.
 pub struct KeeperHandle {
-    pub inbox: Sender<KeeperMessage>,
-    thread: JoinHandle<Result<Summary, Error>>,
+    pub inbox: Inbox,
+    keeper: RunningKeeper,
+}
+
+/// The result of a keeper, or the payload of its panic.
+pub type KeeperResult = Result<Result<Summary, Error>, Box<dyn Any + Send>>;
+
+enum RunningKeeper {
+    OnThread(JoinHandle<Result<Summary, Error>>),
+    /// A task on a shared thread.
+    OnSharedThread(oneshot::Receiver<KeeperResult>),
 }
 
 /// The result of a crawl.
@@ -92,20 +110,60 @@ impl KeeperHandle {
         F: Store + Send + 'static,
         T: VisitConsumer + 'static,
     {
-        let (inbox, messages) = channel();
+        // Whoever writes to a disk waits for it, which would delay the other crawls of a shared thread.
+        let shared = setup.fetchers.shared_thread().filter(|_| setup.target.folder.is_none()).cloned();
+        let (inbox, mailbox) = Mailbox::open(shared.is_some());
         let mut running = KeeperLoop::new(setup, &inbox)?;
         // If the disk limit is already reached, no pages are fetched.
         running.check_disk(running.clock.now());
         // The result is ignored, because the keeper's thread calls `hand_out` again.
         let _ = running.hand_out(running.clock.now())?;
-        let thread = thread::Builder::new().name("keeper".into()).spawn(move || running.run_to_end(&messages));
-        Ok(Self { inbox, thread: thread.map_err(Error::no_thread)? })
+        let keeper = match shared {
+            Some(thread) => RunningKeeper::OnSharedThread(running.spawn_on(&thread, mailbox)),
+            None => {
+                let run = move || run_blocking(running.run_to_end(&mailbox));
+                let thread = thread::Builder::new().name("keeper".into()).spawn(run);
+                RunningKeeper::OnThread(thread.map_err(Error::no_thread)?)
+            }
+        };
+        Ok(Self { inbox, keeper })
     }
 
-    /// Waits for the end of the crawl.
+    /// Waits for the end of the crawl. A task is not waited for on a thread that runs tasks.
     pub fn join(self) -> Result<Summary, Error> {
         drop(self.inbox);
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let joined = match self.keeper {
+            RunningKeeper::OnThread(thread) => thread.join(),
+            RunningKeeper::OnSharedThread(end) => end.blocking_recv().unwrap_or_else(|_| Ok(Err(died()))),
+        };
+        joined.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// The end of a keeper that is a task, to be awaited.
+    ///
+    /// # Errors
+    ///
+    /// The keeper has a thread of its own: see [`join`](Self::join).
+    pub fn into_end(self) -> Result<oneshot::Receiver<KeeperResult>, Self> {
+        match self.keeper {
+            RunningKeeper::OnSharedThread(end) => Ok(end),
+            keeper => Err(Self { keeper, ..self }),
+        }
+    }
+}
+
+/// The error for a keeper that has ended without a result.
+fn died() -> Error {
+    Error::internal("the keeper thread died")
+}
+
+/// Runs a future that blocks in place of being pending.
+fn run_blocking<T>(future: impl Future<Output = T>) -> T {
+    let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut context) {
+            return result;
+        }
     }
 }
 
@@ -148,8 +206,25 @@ fn no_engine(error: std::io::Error) -> Error {
     Error::engine(format!("the engine could not be started: {error}"), Some(error))
 }
 
+impl<F: Store + Send + 'static> KeeperLoop<F> {
+    /// Runs the crawl as a task on this thread.
+    fn spawn_on(self, thread: &SharedThread, mailbox: Mailbox) -> oneshot::Receiver<KeeperResult> {
+        let (sender, end) = oneshot::channel();
+        thread.spawn(move || async move {
+            let mut run = Box::pin(async move { self.run_to_end(&mailbox).await });
+            let result = poll_fn(|cx| {
+                let polled = catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx)));
+                polled.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
+            });
+            // Ignored: the crawl may have been dropped.
+            let _ = sender.send(result.await);
+        });
+        end
+    }
+}
+
 impl<F: Store> KeeperLoop<F> {
-    fn new<T: VisitConsumer + 'static>(setup: CrawlSetup<F, T>, inbox: &Sender<KeeperMessage>) -> Result<Self, Error> {
+    fn new<T: VisitConsumer + 'static>(setup: CrawlSetup<F, T>, inbox: &Inbox) -> Result<Self, Error> {
         let CrawlSetup { frontier, rules, mut fetchers, clock, consumer, mut target, accepts_links } = setup;
         let to_keeper = inbox.clone();
         let reports = VisitSender::new(move |visits: &mut Vec<Box<Visit>>| {
@@ -164,7 +239,7 @@ impl<F: Store> KeeperLoop<F> {
             .start(&FetcherContext { rules: Arc::clone(&rules), visits: reports, parts }, clock)
             .map_err(no_engine)?;
         let to_keeper = inbox.clone();
-        let resolver = Resolver::start(&rules, move |answer| {
+        let resolver = Resolver::start(&rules, fetchers.shared_resolver(&rules), move |answer| {
             let _ = to_keeper.send(KeeperMessage::Resolved(answer));
         });
         let wall_clock = fetchers.virtual_start().unwrap_or_else(|| wall_clock(&clock));

@@ -1,7 +1,6 @@
 //! The loop of the keeper's thread: hands out jobs, processes messages and makes commits until the crawl ends.
 
 use std::ops::ControlFlow;
-use std::sync::mpsc::Receiver;
 
 use argiope_core::base::job::{Job, Purpose};
 use argiope_core::crawl::fetcher::StopMode;
@@ -13,8 +12,9 @@ use argiope_core::{Link, Time};
 use argiope_engine::{DnsQuery, Resolver};
 use argiope_store::Store;
 
-use super::{KeeperLoop, KeeperMessage, Summary};
+use super::{KeeperLoop, Summary};
 use crate::error::Error;
+use crate::keeper_message::{KeeperMessage, Mailbox};
 use crate::run_lines;
 
 /// How many visits one iteration of the loop processes before new jobs are handed out. With a larger number, fast hosts
@@ -25,8 +25,8 @@ const MAX_POSTPONED: usize = 256;
 
 impl<F: Store> KeeperLoop<F> {
     /// Runs the crawl to its end, and makes the last commit.
-    pub(super) fn run_to_end(mut self, messages: &Receiver<KeeperMessage>) -> Result<Summary, Error> {
-        let end = self.run(messages);
+    pub(super) async fn run_to_end(mut self, messages: &Mailbox) -> Result<Summary, Error> {
+        let end = self.run(messages).await;
         let clock = self.clock;
         let end = end.and_then(|end| self.process_rest(messages).map(|()| end));
         let mode = if matches!(end, Ok(End::Finished)) { StopMode::Drain } else { StopMode::Now };
@@ -42,7 +42,10 @@ impl<F: Store> KeeperLoop<F> {
             Ok(end)
         });
         let elapsed = clock.now() - Time::ZERO;
-        let end = end.and_then(|end| self.wait_for_reader(messages).map(|()| end));
+        let end = match end {
+            Ok(end) => self.wait_for_reader(messages).await.map(|()| end),
+            Err(error) => Err(error),
+        };
         let (left, unread) = (self.keeper.unfinished(), self.reader.unread() as u64);
         // Unfinished work: pages that the next run delivers again, and links that the user added after the end.
         let is_unfinished = left > 0 || unread > 0;
@@ -114,8 +117,9 @@ impl<F: Store> KeeperLoop<F> {
     }
 
     /// Hands out jobs and processes messages until the crawl ends; returns why it ended.
-    pub(super) fn run(&mut self, messages: &Receiver<KeeperMessage>) -> Result<End, Error> {
+    pub(super) async fn run(&mut self, messages: &Mailbox) -> Result<End, Error> {
         loop {
+            messages.yield_to_others().await;
             let now = self.clock.now();
             let is_behind = self.commits.is_behind(self.keeper.bench().in_flight(), now);
             self.keeper.bench_mut().hold_back(is_behind || self.reader.is_behind());
@@ -154,12 +158,12 @@ impl<F: Store> KeeperLoop<F> {
                 let until = wait.min(self.drain_until);
                 let until = until.min(self.commits.due()).min(self.reader.signal_due());
                 // No message arrived in time: check what is due now.
-                let Some(first) = self.next_message(messages, until) else { continue };
+                let Some(first) = self.next_message(messages, until).await else { continue };
                 if self.receive(first)? {
                     return Ok(End::Interrupted);
                 }
             }
-            while let Ok(more) = messages.try_recv() {
+            while let Some(more) = messages.take() {
                 if self.receive(more)? {
                     return Ok(End::Interrupted);
                 }
@@ -169,19 +173,16 @@ impl<F: Store> KeeperLoop<F> {
     }
 
     /// Waits for a message, until this time at the latest.
-    pub(super) fn next_message(&mut self, messages: &Receiver<KeeperMessage>, until: Time) -> Option<KeeperMessage> {
+    pub(super) async fn next_message(&mut self, messages: &Mailbox, until: Time) -> Option<KeeperMessage> {
         if self.clock.is_virtual() && !until.is_never() && !self.awaits_others() {
-            let message = messages.try_recv().ok();
+            let message = messages.take();
             if message.is_none() {
                 self.clock.advance_to(until);
             }
             return message;
         }
         let until = if self.clock.is_virtual() { Time::NEVER } else { until };
-        match self.clock.machine().until(until) {
-            None => messages.recv().ok(),
-            Some(span) => messages.recv_timeout(span).ok(),
-        }
+        messages.next(self.clock.machine().instant(until)).await
     }
 
     /// Whether the writer or the reader has something to do, so that virtual time stands still.
@@ -234,8 +235,8 @@ impl<F: Store> KeeperLoop<F> {
     }
 
     /// Processes the visits that arrived before the end, and collects settled visits.
-    pub(super) fn process_rest(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
-        while let Ok(more) = messages.try_recv() {
+    pub(super) fn process_rest(&mut self, messages: &Mailbox) -> Result<(), Error> {
+        while let Some(more) = messages.take() {
             self.receive(more)?;
         }
         let now = self.clock.now();

@@ -26,7 +26,7 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
         max_time: Some("1s".parse().expect("a span")),
         ..Config::default()
     };
-    let (inbox, messages) = channel();
+    let (inbox, messages) = Mailbox::open(false);
     let setup = CrawlSetup {
         frontier: MemoryFrontier::new(0),
         rules: Arc::new(config.compile(0).expect("the settings are valid")),
@@ -58,7 +58,7 @@ fn visits_that_arrived_before_the_deadline_are_still_processed() {
     running.receive(KeeperMessage::Visits(visits.split_off(PAGES / 2))).expect("a frontier in memory does not fail");
     inbox.send(KeeperMessage::Visits(visits)).expect("the receiver is alive");
     running.clock.advance_to(Time::ZERO + Duration::from_secs(1));
-    let end = running.run(&messages).expect("a frontier in memory does not fail");
+    let end = run_blocking(running.run(&messages)).expect("a frontier in memory does not fail");
     assert_eq!((end, running.keeper.progress().pages), (End::MaxTime, 0));
     running.process_rest(&messages).expect("a frontier in memory does not fail");
     assert_eq!(running.keeper.progress().pages, PAGES as u64);
@@ -73,7 +73,7 @@ fn a_link_that_is_added_after_the_last_page_makes_the_end_an_interruption() {
     let root = "https://h.example/";
     let config = Config { roots: vec![root.into()], robots: RobotsPolicy::Ignore, ..Config::default() };
     let rules = || config.compile(0).expect("the settings are valid");
-    let start = |inbox: &Sender<KeeperMessage>| {
+    let start = |inbox: &Inbox| {
         let directory = Directory::open(folder.path(), &rules(), &config).expect("a directory");
         let DirectoryParts { frontier, target, rules } =
             directory.into_parts(rules(), None, Vec::new()).expect("a directory");
@@ -89,13 +89,13 @@ fn a_link_that_is_added_after_the_last_page_makes_the_end_an_interruption() {
         };
         KeeperLoop::new(setup, inbox).expect("it starts")
     };
-    let (inbox, messages) = channel();
-    let first = start(&inbox).run_to_end(&messages).expect("the crawl ends");
+    let (inbox, messages) = Mailbox::open(false);
+    let first = run_blocking(start(&inbox).run_to_end(&messages)).expect("the crawl ends");
     assert_eq!((first.end, first.left), (End::Finished, 0));
-    let (inbox, messages) = channel();
+    let (inbox, messages) = Mailbox::open(false);
     let second = start(&inbox);
     let late = Link::root(Url::parse("https://h.example/late").expect("a URL"), 0);
     inbox.send(KeeperMessage::Feed(vec![late], Box::new(|new| assert_eq!(new, [true])))).expect("it is alive");
-    let second = second.run_to_end(&messages).expect("the crawl ends");
+    let second = run_blocking(second.run_to_end(&messages)).expect("the crawl ends");
     assert_eq!((second.end, second.left), (End::Interrupted, 1));
 }

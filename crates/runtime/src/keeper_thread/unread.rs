@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::mpsc::Receiver;
 
 use argiope_core::Time;
 use argiope_core::crawl::schedule::carryover::UnreadPages;
@@ -11,7 +10,9 @@ use argiope_store::Store;
 
 use super::KeeperLoop;
 use crate::error::Error;
-use crate::keeper_message::{KeeperMessage, Signal};
+#[cfg(doc)]
+use crate::keeper_message::KeeperMessage;
+use crate::keeper_message::{Mailbox, Signal};
 
 /// The number of pages that the reader has not taken at which no more requests start.
 const MAX_UNREAD: u64 = 1_024;
@@ -187,7 +188,7 @@ impl<F: Store> KeeperLoop<F> {
 
     /// Delivers the last pages, and waits until the reader has processed them or has left. The last commit to the crawl
     /// directory then says which pages the next run has to deliver again.
-    pub(super) fn wait_for_reader(&mut self, messages: &Receiver<KeeperMessage>) -> Result<(), Error> {
+    pub(super) async fn wait_for_reader(&mut self, messages: &Mailbox) -> Result<(), Error> {
         if !self.accepts_links {
             return Ok(());
         }
@@ -204,7 +205,7 @@ impl<F: Store> KeeperLoop<F> {
                 self.give_signal();
             }
             let until = self.commits.due().min(self.reader.signal_due());
-            if let Some(message) = self.next_message(messages, until) {
+            if let Some(message) = self.next_message(messages, until).await {
                 self.receive(message)?;
             }
         }

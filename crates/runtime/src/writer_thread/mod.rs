@@ -12,6 +12,9 @@
 //! 3. sends [`KeeperMessage::Durable`] to the keeper,
 //! 4. passes the visits to the consumer, so that everything printed or streamed is durable.
 //!
+//! A crawl without a crawl directory has nothing to sync. If its consumer does not block, it has no writer thread: the
+//! keeper passes the visits on.
+//!
 //! So the outputs of a commit are synced while the frame of the previous commit is synced. On a slow disk, this doubles
 //! the rate of commits. A crawl without output files has one sync per commit, and one commit in progress.
 //!
@@ -33,7 +36,7 @@ mod writer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -47,9 +50,11 @@ use argiope_store::Commits;
 use argiope_store::{CommittedOutput, Store};
 
 use self::progress::CommitProgress;
-use self::writer::{OutputFiles, Writer};
+use self::writer::{OutputFiles, Writer, deliver};
 use crate::error::Error;
-use crate::keeper_message::{KeeperMessage, VisitConsumer};
+#[cfg(doc)]
+use crate::keeper_message::KeeperMessage;
+use crate::keeper_message::{Inbox, VisitConsumer};
 
 /// A commit is due this long after its first event.
 const COMMIT_AFTER: Duration = Duration::from_millis(100);
@@ -168,6 +173,8 @@ pub struct CommitQueue {
 
 /// The state of the writer thread, which starts with the first commit.
 enum WriterThread {
+    /// There is nothing to write, and this consumer does not block.
+    NotNeeded(Box<dyn VisitConsumer>),
     NotStarted(Box<dyn FnOnce() -> Result<(), Error> + Send>),
     Running(JoinHandle<Result<(), Error>>),
     Ended,
@@ -178,7 +185,7 @@ impl CommitQueue {
     pub fn new<T: VisitConsumer + 'static>(
         target: OutputTarget,
         consumer: T,
-        inbox: Sender<KeeperMessage>,
+        inbox: impl Into<Inbox>,
         max_memory: Option<u64>,
     ) -> Self {
         let has_crawl_directory = target.folder.is_some();
@@ -191,10 +198,15 @@ impl CommitQueue {
         let (to_writer, commits) = sync_channel(if has_crawl_directory { 1 } else { MAX_QUEUED });
         let (outputs, log) = target.folder.map(OutputFiles::new).unzip();
         let jsonl = target.jsonl.as_ref().map(|output| output.name.clone());
-        let writer = Writer { outputs, log, jsonl, consumer, inbox };
+        let writer = if has_crawl_directory || consumer.may_block() {
+            let writer = Writer { outputs, log, jsonl, consumer, inbox: inbox.into() };
+            WriterThread::NotStarted(Box::new(move || writer.run(commits)))
+        } else {
+            WriterThread::NotNeeded(Box::new(consumer))
+        };
         Self {
             to_writer: Some(to_writer),
-            writer: WriterThread::NotStarted(Box::new(move || writer.run(commits))),
+            writer,
             items: Vec::new(),
             pages: 0,
             bytes: 0,
@@ -402,7 +414,7 @@ impl CommitQueue {
         self.to_writer = None;
         let written = match std::mem::replace(&mut self.writer, WriterThread::Ended) {
             WriterThread::Running(writer) => writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            WriterThread::NotStarted(_) | WriterThread::Ended => Ok(()),
+            WriterThread::NotNeeded(_) | WriterThread::NotStarted(_) | WriterThread::Ended => Ok(()),
         };
         // Also after an error: the compaction may still be writing to the directory.
         written.and(self.join_compaction())
@@ -436,6 +448,10 @@ impl CommitQueue {
 
     /// Sends a commit to the writer, which is started if it does not run.
     fn dispatch(&mut self, commit: CommitUnit, bytes: usize) -> Result<(), Error> {
+        if let WriterThread::NotNeeded(consumer) = &mut self.writer {
+            deliver(commit.items, &mut **consumer);
+            return Ok(());
+        }
         self.writer = match std::mem::replace(&mut self.writer, WriterThread::Ended) {
             WriterThread::NotStarted(work) => {
                 let thread = thread::Builder::new().name("writer".into()).spawn(work);

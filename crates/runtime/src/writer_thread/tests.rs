@@ -1,5 +1,6 @@
 use super::progress::MIN_OUTSTANDING_LIMIT;
 use super::*;
+use crate::keeper_message::KeeperMessage;
 use argiope_store::disk::File;
 use argiope_store::disk::{self, CrawlSettings};
 use std::io;
@@ -181,7 +182,8 @@ fn outputs_are_synced_while_the_log_of_the_previous_commit_is_synced() {
     }
     drop(to_writer);
     let jsonl = Some("pages.jsonl".into());
-    let writer = Writer { outputs: Some(outputs), log: Some(log), jsonl, consumer: Lines(Vec::new()), inbox };
+    let writer =
+        Writer { outputs: Some(outputs), log: Some(log), jsonl, consumer: Lines(Vec::new()), inbox: inbox.into() };
     writer.run(commits).expect("written");
     assert_eq!(messages.iter().filter(|message| matches!(message, KeeperMessage::Durable(_))).count(), 3);
     let written = std::fs::read_to_string(folder.path().join("pages.jsonl")).expect("a file");

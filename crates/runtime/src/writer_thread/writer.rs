@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use argiope_core::crawl::schedule::frontier::{StoreError, StoreErrorKind};
@@ -14,7 +14,7 @@ use argiope_store::disk::{File, Files, Lock, LogWriter};
 
 use super::{CommitUnit, Item, LockedDirectory};
 use crate::error::Error;
-use crate::keeper_message::{KeeperMessage, VisitConsumer};
+use crate::keeper_message::{Inbox, KeeperMessage, VisitConsumer};
 
 /// The writer's side, which runs on its own threads. Only these wait for the disk.
 pub(super) struct Writer<T> {
@@ -25,7 +25,7 @@ pub(super) struct Writer<T> {
     /// The name of the output file for all records.
     pub jsonl: Option<Box<str>>,
     pub consumer: T,
-    pub inbox: Sender<KeeperMessage>,
+    pub inbox: Inbox,
 }
 
 impl<T: VisitConsumer> Writer<T> {
@@ -54,7 +54,7 @@ impl<T: VisitConsumer> Writer<T> {
 }
 
 /// Does a part of the writer's work. Sends an error or a panic to the keeper at once, which then ends the crawl.
-fn reporting<R>(inbox: &Sender<KeeperMessage>, work: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+fn reporting<R>(inbox: &Inbox, work: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     let done = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Error::internal("a fault in Argiope while records were written; what was committed is safe"))
     });
@@ -70,7 +70,7 @@ fn finish_commit<T: VisitConsumer>(
     CommitUnit { items, batch, .. }: CommitUnit,
     log: Option<&mut CrawlLog>,
     consumer: &mut T,
-    inbox: &Sender<KeeperMessage>,
+    inbox: &Inbox,
 ) -> Result<(), Error> {
     if let Some((log, batch)) = log.zip(batch) {
         log.writer.write(&batch)?;
@@ -78,6 +78,12 @@ fn finish_commit<T: VisitConsumer>(
         // has ended. Then the message is not needed.
         let _ = inbox.send(KeeperMessage::Durable(batch.without_portion()));
     }
+    deliver(items, consumer);
+    Ok(())
+}
+
+/// Passes the items of a commit to the consumer.
+pub(super) fn deliver<T: VisitConsumer + ?Sized>(items: Vec<Item>, consumer: &mut T) {
     for item in items {
         match item {
             Item::Line(line) => consumer.line(&line),
@@ -85,7 +91,6 @@ fn finish_commit<T: VisitConsumer>(
         }
     }
     consumer.flush();
-    Ok(())
 }
 
 /// The log of a crawl directory, and a share of the directory's lock.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argiope_core::crawl::lease::Lease;
@@ -19,7 +19,7 @@ use argiope_fleet::cluster::{
 use argiope_fleet::segments::SegmentStore;
 use argiope_runtime::Error;
 use argiope_runtime::fetchers::Fetchers;
-use argiope_runtime::keeper_thread::{Clock, KeeperHandle, KeeperMessage, wall_clock};
+use argiope_runtime::keeper_thread::{Clock, Inbox, KeeperHandle, KeeperMessage, wall_clock};
 use argiope_runtime::writer_thread::OutputTarget;
 use signal_hook::iterator::Signals;
 
@@ -166,11 +166,11 @@ struct Participant<'a> {
 
 /// The inbox of a keeper that may not have started yet.
 #[derive(Default)]
-struct KeeperInbox(Mutex<(Option<Sender<KeeperMessage>>, Vec<KeeperMessage>)>);
+struct KeeperInbox(Mutex<(Option<Inbox>, Vec<KeeperMessage>)>);
 
 impl KeeperInbox {
     /// Delivers the messages that were sent before the keeper started.
-    fn connect(&self, inbox: &Sender<KeeperMessage>) {
+    fn connect(&self, inbox: &Inbox) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for message in std::mem::take(&mut state.1) {
             // An error means that the keeper has ended.

@@ -380,6 +380,7 @@ pub(super) fn with_request<R>(job: &Job, rules: &Rules, use_head: impl FnOnce(&R
         extra: &user_headers(job, rules),
         cookie: job.extras.as_ref().and_then(|extras| extras.cookie.as_ref()).map(CookieHeader::as_bytes),
         proxy: rules.proxies.of(url).filter(|proxy| proxy.relays(url)).map(|proxy| &**proxy),
+        target: job.extras.as_ref().and_then(|extras| extras.target.as_deref()),
         ..public_request(job, rules)
     })
 }
@@ -423,7 +424,8 @@ pub(super) fn public_request<'a>(job: &'a Job, rules: &'a Rules) -> RequestHead<
         method: job.link.request.as_ref().map_or(Method::Get, |request| request.method),
         content_length: None,
         url: job.link.url.as_ref(),
-        user_agent: &rules.user_agent,
+        target: None,
+        user_agent: rules.user_agent_for(job.link.url.host()),
         accept: ACCEPT,
         extra: &[],
         etag: known.and_then(|known| known.etag.as_deref()).filter(|etag| etag.len() <= MAX_VALIDATOR),
@@ -441,7 +443,10 @@ impl Receiver for Exchange {
         let status = head.status;
         let reader = match &self.job.purpose {
             Purpose::Page | Purpose::Probe => {
-                let limits = self.rules.examine_limits(self.rules.with_anchors || self.rules.link_filter.is_some());
+                let limits = self.rules.examine_limits(
+                    self.job.link.url.host(),
+                    self.rules.with_anchors || self.rules.link_filter.is_some(),
+                );
                 let content_type = head.get("content-type");
                 Reader::Page(Box::new(Examiner::new(&self.job.link.url, content_type, limits)))
             }

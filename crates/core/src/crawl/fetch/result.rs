@@ -277,7 +277,9 @@ fn outcome(visit: &mut Visit, head: &Head, is_conditional: bool, rules: &Rules) 
 /// Copies the findings of the examiner, and judges the links by scope.
 fn copy_findings(visit: &mut Visit, head: &Head, mut examined: Findings, body: &[u8], rules: &Rules) {
     add_header_links(&mut examined.links, head, &visit.link.url, rules);
-    let directives = examined.directives.merge(examine::x_robots_tag(head.get_all("x-robots-tag"), &rules.agent_token));
+    let directives = examined
+        .directives
+        .merge(examine::x_robots_tag(head.get_all("x-robots-tag"), rules.agent_token_for(visit.link.url.host())));
     visit.facts.defects.charset_unknown = examined.unknown_charset;
     visit.facts.defects.url_too_long = examined.too_long > 0;
     visit.for_keeper.likeness = examined.likeness;

@@ -8,7 +8,8 @@ use hashbrown::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
-    Config, ConfigError, Environment, HostPort, ProgramSettings, RenderRules, Root, RuleValues, Rules, Sitemaps,
+    Config, ConfigError, Environment, HostAgent, HostPort, ProgramSettings, RenderRules, Root, RuleValues, Rules,
+    Sitemaps,
 };
 use crate::base::budget::Budget;
 use crate::base::url::{self, BadUrl, Origin, StripParams, Url, without_user_info};
@@ -53,10 +54,40 @@ const MIN_MEMORY: u64 = 32 << 10;
 
 /// The memory budget. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
 /// does not grow. But the budget is at least half of the limit.
-fn memory_budget(max_memory: Option<u64>) -> Arc<Budget> {
+pub fn memory_budget(max_memory: Option<u64>) -> Arc<Budget> {
     let usable = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);
     let limit = max_memory.map_or(UNLIMITED_BUDGET, usable);
     Budget::with_response_limit(limit, MAX_HELD_BODIES.min(limit))
+}
+
+fn check_plain_text(key: &'static str, text: &str) -> Result<(), ConfigError> {
+    if text.trim().is_empty() || text.chars().any(|c| !c.is_ascii() || c.is_ascii_control()) {
+        let problem = "write plain ASCII text, such as mybot/1.0 or mailto:me@example.com";
+        return Err(ConfigError::new(key, text, problem));
+    }
+    Ok(())
+}
+
+fn check_product_token(agent: &str) -> Result<(), ConfigError> {
+    if product_token(agent).is_empty() {
+        let problem = "a robots.txt could not name it; begin with a product name, such as mybot/1.0";
+        return Err(ConfigError::new("user-agent", agent, problem));
+    }
+    Ok(())
+}
+
+/// The agents for single hosts, which are names as in a URL.
+fn compile_host_agents(agents: Vec<(String, String)>) -> Result<HashMap<Box<str>, HostAgent>, ConfigError> {
+    let compile = |(host, agent): (String, String)| {
+        let url =
+            Url::parse(&format!("http://{host}/")).ok().filter(|url| url.as_str() == format!("http://{}/", url.host()));
+        let url = url.ok_or_else(|| ConfigError::new("user-agent", &host, "write a host name, such as example.com"))?;
+        check_plain_text("user-agent", &agent)?;
+        check_product_token(&agent)?;
+        let token = product_token(&agent).into();
+        Ok((url.host().into(), HostAgent { user_agent: agent.into(), token }))
+    };
+    agents.into_iter().map(compile).collect()
 }
 
 impl Config {
@@ -85,7 +116,8 @@ impl Config {
         let mut headers = self.header.clone();
         headers.extend(self.user.as_ref().map(|user| HeaderLine::authorization(user.basic())));
         // There may be very many roots, so their origins are stored only if they are needed.
-        let has_secrets = !headers.is_empty() || self.cert.is_some();
+        let has_identity = environment.has_identity || self.cert.is_some();
+        let has_secrets = !headers.is_empty() || has_identity;
         // Only the preferred URL of a root counts: a password for https must not be sent over the http fallback.
         let named_roots = program.named_roots.as_deref().unwrap_or(&roots);
         let preferred = named_roots.iter().filter_map(|root| root.candidates.first()).filter(|_| has_secrets);
@@ -101,6 +133,10 @@ impl Config {
 
         let roots = program.roots.unwrap_or(roots);
         let budget = memory_budget(self.max_memory.map(|size| size.0).or(environment.max_memory));
+        let budget = match environment.shared_budget {
+            Some(shared) => budget.within(shared),
+            None => budget,
+        };
         Ok(Rules(RuleValues {
             settings: self.without_secrets(),
             guesses: guesses(&roots),
@@ -126,6 +162,7 @@ impl Config {
             max_head: usize::try_from(self.max_head.0).unwrap_or(usize::MAX),
             user_agent,
             agent_token,
+            host_agents: compile_host_agents(program.host_agents)?,
             headers,
             root_origins,
             cookies: (!self.no_cookies).then_some(environment.cookies),
@@ -148,6 +185,7 @@ impl Config {
             keep_static_pages: program.keep_static_pages,
             link_filter: preferring(&self.prefer, program.link_filter)?,
             request_hook: program.request_hook,
+            retry_hook: program.retry_hook,
             response_hook: program.response_hook,
             bodies: BodyRules {
                 delivered: program.delivered_bodies,
@@ -165,6 +203,7 @@ impl Config {
             report_skips: program.report_skips,
             limits: self.compile_limits(),
             tls: environment.tls,
+            has_identity,
             budget,
             lease: program.lease,
             marks: Marks::default(),
@@ -323,18 +362,9 @@ impl Config {
     fn compile_user_agent(&self) -> Result<Box<str>, ConfigError> {
         for (key, text) in [("user-agent", &self.user_agent), ("contact", &self.contact)] {
             let Some(text) = text else { continue };
-            if text.trim().is_empty() || text.chars().any(|c| !c.is_ascii() || c.is_ascii_control()) {
-                return Err(ConfigError::new(
-                    key,
-                    text,
-                    "write plain ASCII text, such as mybot/1.0 or mailto:me@example.com",
-                ));
-            }
+            check_plain_text(key, text)?;
         }
-        if let Some(agent) = self.user_agent.as_ref().filter(|agent| product_token(agent).is_empty()) {
-            let problem = "a robots.txt could not name it; begin with a product name, such as mybot/1.0";
-            return Err(ConfigError::new("user-agent", agent, problem));
-        }
+        self.user_agent.iter().try_for_each(|agent| check_product_token(agent))?;
         Ok(match (&self.user_agent, &self.contact) {
             (Some(agent), None) => agent.as_str().into(),
             (Some(agent), Some(contact)) => format!("{agent} (+{contact})").into(),

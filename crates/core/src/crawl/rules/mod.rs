@@ -25,7 +25,7 @@ use crate::base::job::PartAccess;
 use crate::base::link::Link;
 use crate::base::outcome::Failure;
 use crate::base::url::{Origin, StripParams, Url};
-use crate::crawl::hooks::{RequestHook, ResponseHook};
+use crate::crawl::hooks::{RequestHook, ResponseHook, RetryHook};
 use crate::crawl::lease::Lease;
 use crate::crawl::marks::{MarkStore, Marks};
 use crate::http::conn::{Limits, TlsSource};
@@ -45,6 +45,7 @@ pub use crate::base::value::{
 pub use crate::crawl::settings::Config;
 #[cfg(test)]
 pub(crate) use compile::MAX_HELD_BODIES;
+pub use compile::memory_budget;
 
 /// Limit on the attributes of one tag that are examined.
 pub(crate) const MAX_ATTRIBUTES: usize = 1_024;
@@ -78,6 +79,8 @@ pub struct RuleValues {
     pub link_filter: Option<Arc<dyn LinkFilter>>,
     /// Called before a request is sent.
     pub request_hook: Option<Arc<dyn RequestHook>>,
+    /// Is asked after every attempt at a page whether to try again.
+    pub retry_hook: Option<Arc<dyn RetryHook>>,
     /// Called with the head of a response.
     pub response_hook: Option<Arc<dyn ResponseHook>>,
     /// Limit on received bytes. No fetch starts once it is reached.
@@ -119,6 +122,8 @@ pub struct RuleValues {
     pub user_agent: Box<str>,
     /// The product token of the user agent, which robots.txt rules refer to.
     pub agent_token: Arc<str>,
+    /// The agents for single hosts.
+    pub host_agents: HashMap<Box<str>, HostAgent>,
     /// Headers for the origins of the roots only: see [`Rules::headers_for`].
     headers: Vec<HeaderLine>,
     /// The origins of the roots. Empty if there are neither headers nor a client certificate.
@@ -180,6 +185,8 @@ pub struct RuleValues {
     pub limits: Arc<Limits>,
     /// The certificates that TLS trusts.
     pub tls: TlsSource,
+    /// Whether `tls` has a client certificate.
+    pub has_identity: bool,
     /// The memory budget.
     pub budget: Arc<Budget>,
     /// The right to start requests.
@@ -209,6 +216,13 @@ pub struct RenderRules {
     pub limits: RenderLimits,
 }
 
+/// The agent for one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostAgent {
+    pub user_agent: Box<str>,
+    pub token: Arc<str>,
+}
+
 /// What the caller reads from files and the environment for [`Config::compile_in`]. The core itself reads neither.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
@@ -216,12 +230,16 @@ pub struct Environment {
     pub fingerprint_key: u64,
     /// Certificates to trust, and the client certificate.
     pub tls: TlsSource,
+    /// Whether `tls` has a client certificate that the settings do not name.
+    pub has_identity: bool,
     /// The cookies that the crawl starts with, unless cookies are disabled.
     pub cookies: CookieJar,
     /// Proxies with their addresses resolved; `None` to use the `proxy` setting.
     pub proxies: Option<Proxies>,
     /// The memory limit if the settings have none.
     pub max_memory: Option<u64>,
+    /// The account that the crawl shares with others.
+    pub shared_budget: Option<Arc<Budget>>,
     /// Reads the pages, if the settings require content of pages.
     pub reader: Option<Arc<dyn PageReader>>,
 }
@@ -241,6 +259,10 @@ pub struct ProgramSettings {
     pub link_filter: Option<Arc<dyn LinkFilter>>,
     /// See [`RuleValues::request_hook`].
     pub request_hook: Option<Arc<dyn RequestHook>>,
+    /// See [`RuleValues::retry_hook`].
+    pub retry_hook: Option<Arc<dyn RetryHook>>,
+    /// Values of `User-Agent` for single hosts. Their product names are looked up in the robots.txt of these hosts.
+    pub host_agents: Vec<(String, String)>,
     /// See [`RuleValues::response_hook`].
     pub response_hook: Option<Arc<dyn ResponseHook>>,
     /// Bodies that are delivered with visits.
@@ -322,13 +344,23 @@ impl Rules {
         general.iter().filter(is_kept).chain(own_auth).map(|line| (&*line.name, &*line.value)).collect()
     }
 
-    /// The limits on the links of a page. With `anchors`, the texts of links are kept.
-    pub fn examine_limits(&self, anchors: bool) -> ExamineLimits {
+    /// The value of `User-Agent` for this host.
+    pub fn user_agent_for(&self, host: &str) -> &str {
+        self.host_agents.get(host).map_or(&self.user_agent, |agent| &agent.user_agent)
+    }
+
+    /// The product name that is looked up in the robots.txt of this host, and in the directives of its pages.
+    pub fn agent_token_for(&self, host: &str) -> &Arc<str> {
+        self.host_agents.get(host).map_or(&self.agent_token, |agent| &agent.token)
+    }
+
+    /// The limits on the links of a page of this host. With `anchors`, the texts of links are kept.
+    pub fn examine_limits(&self, host: &str, anchors: bool) -> ExamineLimits {
         ExamineLimits {
             max_links: self.max_links,
             max_url: self.max_url,
             max_attrs: MAX_ATTRIBUTES,
-            agent: Arc::clone(&self.agent_token),
+            agent: Arc::clone(self.agent_token_for(host)),
             assets: self.assets,
             anchors,
             digest: self.digest,
@@ -356,7 +388,7 @@ impl Rules {
 
     /// Whether there is a client certificate, and it is sent to this origin.
     pub fn presents_client_certificate_to(&self, url: &Url) -> bool {
-        self.cert.is_some() && url.is_https() && self.sends_client_certificate_to(url)
+        self.has_identity && url.is_https() && self.sends_client_certificate_to(url)
     }
 
     /// The addresses that `--resolve` gives for this host and port. As in curl, they do not apply to other ports of the

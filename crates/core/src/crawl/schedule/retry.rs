@@ -65,6 +65,18 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVe
     if !is_transient_failure || !may_repeat || tries >= max_tries {
         return RetryVerdict::GiveUp;
     }
+    wait_after(visit, tries, wait)
+}
+
+/// Decides whether to try again because the library's user wishes it. A request that must not be repeated is not.
+pub fn judge_wished(visit: &Visit, max_tries: u8, wait: Duration) -> RetryVerdict {
+    if !visit.link.is_repeatable() || visit.link.tries >= max_tries {
+        return RetryVerdict::GiveUp;
+    }
+    wait_after(visit, visit.link.tries, wait)
+}
+
+fn wait_after(visit: &Visit, tries: u8, wait: Duration) -> RetryVerdict {
     let doublings = u32::from(tries.saturating_sub(1)).min(MAX_DOUBLINGS);
     let doubled = wait.saturating_mul(2u32.saturating_pow(doublings));
     RetryVerdict::After(

@@ -3,6 +3,8 @@
 //! Invariant: the bytes are exactly one request. Fields whose name or value could end a line, and so begin another
 //! field or request, are left out.
 
+use std::borrow::Cow;
+
 use crate::base::custom_request::Method;
 use crate::base::url::UrlRef;
 use crate::http::proxy::Proxy;
@@ -17,6 +19,8 @@ pub struct RequestHead<'a> {
     /// Length of the body that follows; `None` if there is no body.
     pub content_length: Option<usize>,
     pub url: UrlRef<'a>,
+    /// The path and query to send in place of those of the URL.
+    pub target: Option<&'a str>,
     pub user_agent: &'a str,
     /// Value of `Accept`; left out if empty.
     pub accept: &'a str,
@@ -42,6 +46,7 @@ impl<'a> RequestHead<'a> {
             method: Method::Get,
             content_length: None,
             url,
+            target: None,
             user_agent,
             accept: "",
             extra: &[],
@@ -56,9 +61,9 @@ impl<'a> RequestHead<'a> {
     /// The head of an HTTP/1.1 request. It has no `Referer`. Keep-alive is the default of HTTP/1.1, so it is not
     /// requested.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let target = if self.proxy.is_some() { self.url.as_str() } else { self.target() };
+        let target = if self.proxy.is_some() { self.absolute_target() } else { self.target().into() };
         let mut bytes = Vec::with_capacity(256 + target.len());
-        for part in [self.method(), " ", target, " HTTP/1.1\r\n"] {
+        for part in [self.method(), " ", &target, " HTTP/1.1\r\n"] {
             bytes.extend_from_slice(part.as_bytes());
         }
         push_field(&mut bytes, "Host", self.url.authority().as_bytes());
@@ -74,9 +79,18 @@ impl<'a> RequestHead<'a> {
 
     /// The target that the host receives.
     pub fn target(&self) -> &str {
-        match self.url.target() {
+        match self.target.unwrap_or(self.url.target()) {
             "" => "/",
             target => target,
+        }
+    }
+
+    /// The target that a proxy receives: the whole URL.
+    fn absolute_target(&self) -> Cow<'a, str> {
+        let url = self.url.as_str();
+        match self.target {
+            None => url.into(),
+            Some(target) => format!("{}{target}", url.strip_suffix(self.url.target()).unwrap_or(url)).into(),
         }
     }
 
@@ -189,6 +203,7 @@ mod tests {
             method: Method::Get,
             content_length: None,
             url,
+            target: None,
             user_agent: "a",
             accept: "",
             extra: &[],
@@ -228,5 +243,12 @@ mod tests {
         });
         assert_eq!(text.lines().count(), 6, "the request line, four default fields and the empty line");
         assert!(!text.to_lowercase().contains("evil"));
+    }
+    #[test]
+    fn a_target_replaces_that_of_the_url_also_through_a_proxy() {
+        let url = UrlRef::from_normal("http://h.example/a?b").unwrap();
+        let direct = RequestHead { target: Some("/c?d"), ..RequestHead::get(url, "a/1") };
+        assert!(direct.to_bytes().starts_with(b"GET /c?d HTTP/1.1\r\nHost: h.example\r\n"));
+        assert_eq!(direct.absolute_target(), "http://h.example/c?d");
     }
 }

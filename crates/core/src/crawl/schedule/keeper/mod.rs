@@ -256,6 +256,8 @@ impl<F: Frontier + History> Keeper<F> {
         if self.cookies.keep(&mut visit, now) {
             visit.link.redirects -= 1;
             verdict = RetryVerdict::After(Duration::ZERO);
+        } else {
+            verdict = self.choose_retry(&mut visit, verdict);
         }
         if let (Some((lane, _)), RetryVerdict::After(wait)) = (visit.for_keeper.slot, verdict) {
             if visit.purpose.is_in_frontier() {

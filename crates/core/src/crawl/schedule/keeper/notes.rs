@@ -114,7 +114,7 @@ impl<F: Frontier + History> Keeper<F> {
         for RobotsNote { https, port, text, until } in note.robots {
             let until = carryover::robots_until(until, self.clock, now);
             if until > now {
-                let rules = self.parse_noted(&text);
+                let rules = self.parse_noted(name, &text);
                 let origin = Origin { https, host: Arc::from(name), port };
                 self.bench.robots_known(lane, &origin, RobotsState::Rules { rules, until, evictable_from: now }, now);
             }
@@ -128,9 +128,10 @@ impl<F: Frontier + History> Keeper<F> {
         Ok(note.asked)
     }
 
-    /// Parses a stored robots.txt. It is empty if the host has none.
-    fn parse_noted(&self, text: &str) -> Arc<Robots> {
-        if text.is_empty() { Robots::none() } else { Arc::new(Robots::parse(text.as_bytes(), &self.rules.agent_token)) }
+    /// Parses the stored robots.txt of a host. It is empty if the host has none.
+    fn parse_noted(&self, host: &str, text: &str) -> Arc<Robots> {
+        let token = self.rules.agent_token_for(host);
+        if text.is_empty() { Robots::none() } else { Arc::new(Robots::parse(text.as_bytes(), token)) }
     }
 
     /// Loads an evicted robots.txt again, if it was stored.
@@ -140,7 +141,7 @@ impl<F: Frontier + History> Keeper<F> {
         let until = noted.map_or(now, |noted| carryover::robots_until(noted.until, self.clock, now));
         match noted.filter(|_| until > now) {
             Some(noted) => {
-                let rules = self.parse_noted(&noted.text);
+                let rules = self.parse_noted(&origin.host, &noted.text);
                 self.bench.robots_recalled(lane, origin, RobotsState::Rules { rules, until, evictable_from: now }, now);
             }
             None => self.bench.robots_not_stored(lane, origin, now),

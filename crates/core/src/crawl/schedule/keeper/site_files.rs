@@ -52,7 +52,7 @@ impl SiteFiles {
         let unreachable = |why: String| {
             workbench::robots_failed(Failure::new(ErrorKind::RobotsUnreachable, why), Outcome::Robots, tries, now)
         };
-        match RobotsAnswer::from_response(&visit.robots_response(bytes), &self.rules.agent_token) {
+        match RobotsAnswer::from_response(&visit.robots_response(bytes), self.rules.agent_token_for(&origin.host)) {
             RobotsAnswer::Rules(rules) => return workbench::robots_rules(rules, now),
             RobotsAnswer::AllowAll => return workbench::robots_rules(Robots::none(), now),
             RobotsAnswer::Unreachable { .. } => {}
