@@ -3,6 +3,7 @@
 mod durable_kit;
 
 use std::fs;
+use std::net::TcpListener;
 
 use argiope_practice::{GraphPlan, PracticeWeb, Response, Site};
 use durable_kit::{CrawlFixture, GraphWeb, TIMEOUT, poll, records, wait};
@@ -50,6 +51,28 @@ fn a_higher_limit_resumes_and_pages_are_counted_over_all_runs() {
     // No page was requested twice, and robots.txt was requested only by the first run.
     assert!(practice.requests().values().all(|count| *count == 1));
     assert_eq!(practice.web.log().iter().filter(|seen| seen.path == "/robots.txt").count(), 1);
+}
+
+/// Nothing listens on the hosts of the first roots, and without robots.txt their pages start at once. The first of them uses
+/// up a limit of one page, and gives it back.
+#[test]
+fn a_page_without_a_connection_does_not_count_towards_the_limit() {
+    let practice = small_web();
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let dead = (1..=5).map(|host| format!("http://127.9.0.{host}:{closed}/"));
+    let roots: Vec<String> = dead.chain(practice.roots.iter().cloned()).collect();
+    let fixture = CrawlFixture::new(&roots, &["--robots", "ignore", "--max-tries", "1"]);
+    for limit in [1, 7, 20] {
+        let stderr = fixture.succeed(&["--max-pages", &limit.to_string()]);
+        let records = fixture.records();
+        let count = |is_failed: bool| {
+            let pages = records.iter().filter(|record| record["type"] == "page");
+            pages.filter(|record| (record["error"]["kind"] == "connect_refused") == is_failed).count()
+        };
+        assert_eq!((count(false), count(true) > 0), (limit, true), "{stderr}");
+        assert_eq!(records.last().expect("records")["reason"], "max_pages");
+        assert_eq!(practice.web.requests(), limit as u64, "each page is requested once");
+    }
 }
 
 #[test]

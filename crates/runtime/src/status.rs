@@ -241,6 +241,7 @@ fn resident_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use argiope_core::base::link::Link;
+    use argiope_core::{FailedPart, Failure};
 
     use super::*;
 
@@ -249,7 +250,9 @@ mod tests {
         let visit = |outcome, tries| {
             let mut link = Link::root(Url::parse("http://h/").expect("a URL"), 1);
             link.tries = tries;
-            Visit::not_fetched(link, outcome, None, Time::ZERO)
+            let mut error = Failure::new(ErrorKind::Reset, "the host was given up on");
+            error.part = FailedPart::Host;
+            Visit::not_fetched(link, outcome, (outcome == Outcome::Failed).then_some(error), Time::ZERO)
         };
         let mut tally = CrawlTally::default();
         // One URL of each outcome, without a request. Two of the outcomes are errors.

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argiope_core::base::digest::BodyDigest;
+use argiope_core::base::outcome::is_requested;
 use argiope_core::crawl::render_facts::RenderFacts;
 use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::trap::Cut;
@@ -146,12 +147,9 @@ impl<'a> PageSummary<'a> {
         }
     }
 
-    /// Whether the host was contacted for this URL: what `Visit::is_fetched_page` says of a visit, from the fields of a
-    /// record.
+    /// Whether the URL was requested from its host, as `Visit::is_fetched_page` says of a visit.
     fn was_requested(&self) -> bool {
-        // A hook of the library may drop a retry.
-        let is_unsent_retry = |error: &Failure| error.is_given_up() || error.kind == ErrorKind::Hook;
-        self.total.is_some() || (self.tries > 0 && self.error.is_some_and(is_unsent_retry))
+        is_requested(self.total.is_some(), self.tries, self.error)
     }
 
     /// Whether links to this URL are broken.

@@ -248,6 +248,24 @@ impl Failure {
             || matches!(self.kind, ErrorKind::DnsServfail | ErrorKind::DnsTimeout | ErrorKind::RobotsUnreachable)
     }
 
+    /// Whether the attempt ended before there was a connection to the host, so that it received no request.
+    pub fn is_before_connection(&self) -> bool {
+        use ErrorKind as K;
+        match self.kind {
+            K::DnsNxdomain | K::DnsServfail | K::DnsTimeout | K::DnsInvalid => true,
+            K::ConnectRefused | K::ConnectTimeout | K::PrivateAddress | K::BlockedPort => true,
+            // A host that is given up because of its responses has this kind too.
+            K::Unreachable => self.part != FailedPart::Host,
+            _ => false,
+        }
+    }
+
+    /// Whether a URL with this failure, of which no request was sent last, may have been requested before: an earlier
+    /// attempt failed, and then its host was given up on, or a hook dropped the repetition.
+    fn ends_repetitions(&self) -> bool {
+        self.is_given_up() || self.kind == ErrorKind::Hook
+    }
+
     /// What the user can do about the failure.
     pub fn advice(&self) -> Option<Advice> {
         match self.tls {
@@ -298,6 +316,19 @@ impl FailedPart {
     }
 }
 
+/// Whether a URL was requested from its host. `--max-pages` counts the pages for which this is true, and so do reports.
+/// `was_sent`: its last attempt was made, with `failure` as its result. `tries` are all its attempts.
+///
+/// An attempt that ends before there is a connection is not a request, and a page whose last attempt was one of these
+/// is not counted. Visits and their records call this function, so both always agree.
+pub fn is_requested(was_sent: bool, tries: u8, failure: Option<&Failure>) -> bool {
+    match failure {
+        Some(failure) if failure.is_before_connection() => false,
+        Some(failure) if !was_sent => tries > 0 && failure.ends_repetitions(),
+        _ => was_sent,
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.message)
@@ -336,6 +367,24 @@ mod tests {
         // The message has no effect if the record says what failed.
         let record = r#"{"kind":"reset","message":"robots.txt could not be fetched: gone","part":"request"}"#;
         assert!(!read(record).concerns_host());
+    }
+
+    #[test]
+    fn a_page_counts_as_requested_unless_its_last_attempt_found_no_connection() {
+        let of = |kind| Failure::new(kind, "why");
+        assert!(is_requested(true, 1, None) && !is_requested(false, 0, None));
+        for kind in
+            [ErrorKind::ConnectRefused, ErrorKind::ConnectTimeout, ErrorKind::DnsTimeout, ErrorKind::Unreachable]
+        {
+            assert!(!is_requested(true, 3, Some(&of(kind))), "{kind}");
+        }
+        assert!(is_requested(true, 1, Some(&of(ErrorKind::Reset))) && is_requested(true, 1, Some(&of(ErrorKind::Tls))));
+        let given_up = Failure::given_up(&of(ErrorKind::Reset));
+        assert!(is_requested(false, 1, Some(&given_up)) && !is_requested(false, 0, Some(&given_up)));
+        assert!(!is_requested(false, 1, Some(&Failure::given_up(&of(ErrorKind::ConnectRefused)))));
+        let by_status = Failure::given_up(&of(ErrorKind::Unreachable));
+        assert!(is_requested(false, 2, Some(&by_status)), "the host has answered");
+        assert!(!is_requested(false, 2, Some(&of(ErrorKind::Internal))));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::base::job::{Job, LaneHttp, LaneId, Purpose};
 use crate::base::link::ALREADY_SENT;
 use crate::base::link::Link;
 use crate::base::link_list::LinkList;
-use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated, is_requested};
 use crate::base::time::Time;
 use crate::base::url::Url;
 use crate::crawl::render_facts::RenderFacts;
@@ -156,8 +156,8 @@ pub struct KeeperPart {
     pub(crate) is_unsent: bool,
     /// Another fetcher continues the visit: its slot is released already.
     pub(crate) is_postponed: bool,
-    /// Whether an earlier attempt already contacted the host.
-    pub(crate) was_contacted_before: bool,
+    /// Whether there was an earlier attempt.
+    pub(crate) was_tried_before: bool,
     /// The HTTP version of the host, if the visit shows it.
     pub(crate) http: Option<LaneHttp>,
     /// How many concurrent streams the host allows on the HTTP/2 connection; `u32::MAX` if it sent no limit. `None` for
@@ -347,7 +347,7 @@ impl Facts {
 impl Visit {
     /// A visit with nothing but its outcome.
     pub fn with_outcome(link: Link, purpose: Purpose, outcome: Outcome, now: Time) -> Self {
-        let for_keeper = KeeperPart { was_contacted_before: link.tries > 0, ..KeeperPart::default() };
+        let for_keeper = KeeperPart { was_tried_before: link.tries > 0, ..KeeperPart::default() };
         let (facts, findings) = (Facts::with_outcome(outcome, now), PageFindings::default());
         Self { link, purpose, facts, findings, wire: None, body: None, static_page: None, for_keeper }
     }
@@ -477,10 +477,16 @@ impl Visit {
         request + self.for_keeper.found.bytes() + links + headers + validators + cookies + skipped + alternates + robots
     }
 
-    /// Whether this is a page whose host was contacted, now or before: `--max-pages` counts these.
+    /// Whether this is a page that was requested from its host: `--max-pages` counts these.
     pub fn is_fetched_page(&self) -> bool {
-        let KeeperPart { slot, is_unsent, was_contacted_before, .. } = &self.for_keeper;
-        self.is_page() && ((slot.is_some() && !is_unsent) || *was_contacted_before)
+        let was_sent = self.for_keeper.slot.is_some() && !self.for_keeper.is_unsent;
+        self.is_page() && is_requested(was_sent, self.link.tries, self.facts.error.as_ref())
+    }
+
+    /// Whether this is a page that counted towards `--max-pages` when its first attempt started.
+    pub(crate) fn was_counted_page(&self) -> bool {
+        let KeeperPart { slot, is_unsent, was_tried_before, .. } = &self.for_keeper;
+        self.is_page() && ((slot.is_some() && !is_unsent) || *was_tried_before)
     }
 
     /// Whether this is a page in the sense of the record format, as opposed to a robots.txt or a sitemap.

@@ -152,7 +152,7 @@ impl Restoration<'_> {
                     let Some(link) = origin.and_then(|origin| link_of(&record, origin)) else { return Ok(()) };
                     let bucket = self.bucket(link.url.host());
                     let totals = buckets.entry(bucket).or_default();
-                    totals.pages += u64::from(record.is_page() && record.status().is_some());
+                    totals.pages += u64::from(record.is_fetched_page());
                     if self.settings.max_bytes.is_some() {
                         totals.bytes += record.bytes_wire().unwrap_or(0);
                     }

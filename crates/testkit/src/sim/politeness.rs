@@ -33,6 +33,8 @@ pub struct PolitenessChecker {
     retry_not_before: HashMap<Url, Time>,
     /// The distinct pages that were requested.
     pages: HashSet<Url>,
+    /// Those of them whose last attempt ended before there was a connection.
+    unconnected: HashSet<Url>,
     in_flight: usize,
     max_in_flight: usize,
     /// Bytes of all responses.
@@ -64,6 +66,7 @@ impl PolitenessChecker {
             robots: HashMap::new(),
             retry_not_before: HashMap::new(),
             pages: HashSet::new(),
+            unconnected: HashSet::new(),
             in_flight: 0,
             max_in_flight: 0,
             bytes: 0,
@@ -81,6 +84,11 @@ impl PolitenessChecker {
     /// The distinct pages that were requested.
     pub fn requested_pages(&self) -> &HashSet<Url> {
         &self.pages
+    }
+
+    /// How many of these pages count towards `--max-pages`: all but those whose last attempt found no connection.
+    pub fn counted_pages(&self) -> u64 {
+        (self.pages.len() - self.unconnected.len()) as u64
     }
 
     /// The maximum number of requests in flight.
@@ -146,7 +154,8 @@ impl PolitenessChecker {
         }
         if job.purpose == Purpose::Page {
             self.pages.insert(url.clone());
-            if self.rules.max_pages.is_some_and(|max| self.pages.len() as u64 > max) {
+            self.unconnected.remove(url);
+            if self.rules.max_pages.is_some_and(|max| self.counted_pages() > max) {
                 violations.push("one page too many".to_owned());
             }
             if let (Some(last), Some(rate)) = (self.last_page, self.rules.rate)
@@ -178,6 +187,9 @@ impl PolitenessChecker {
             && let Some(count) = self.addresses.get_mut(&ip)
         {
             *count -= 1;
+        }
+        if visit.is_page() && !visit.is_fetched_page() {
+            self.unconnected.insert(visit.link.url.clone());
         }
         let wait = self.rules.retry_wait;
         let duration = visit.facts.timings.total.unwrap_or_default();

@@ -15,7 +15,7 @@ use super::page_state::{Change, PageState};
 use super::schema::{About, FieldKind, FieldValue, RecordField, Section, plain_name, record};
 use crate::base::digest::BodyDigest;
 use crate::base::link::LinkKind;
-use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated};
+use crate::base::outcome::{ErrorKind, Failure, Outcome, Truncated, is_requested};
 use crate::crawl::render_facts::RenderFacts;
 use crate::crawl::visit::Timings;
 use crate::crawl::warc::{WarcLocation, WarcPayload};
@@ -299,6 +299,14 @@ impl<'a> LazyRecord<'a> {
     /// Whether this is the record of a page, not of a site file, a run or a link that was not followed.
     pub fn is_page(&self) -> bool {
         self.r#type() == "page"
+    }
+
+    /// What [`Visit::is_fetched_page`] says of the visit: whether this is a page that was requested from its host.
+    ///
+    /// [`Visit::is_fetched_page`]: crate::crawl::visit::Visit::is_fetched_page
+    pub fn is_fetched_page(&self) -> bool {
+        let was_sent = self.ms().is_some_and(|ms| ms.total.is_some());
+        self.is_page() && is_requested(was_sent, self.tries().unwrap_or(0), self.error().as_deref())
     }
 
     /// Whether this is the record of a link that left the queue without having been fetched.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::base::outcome::{ErrorKind, Outcome};
+use crate::base::outcome::{ErrorKind, Failure, Outcome};
 use crate::crawl::visit::Visit;
 use crate::http::retry_after::MAX_RETRY_AFTER;
 
@@ -40,15 +40,6 @@ pub fn is_transient(kind: ErrorKind) -> bool {
     )
 }
 
-/// Whether a failure of this kind happens before a request is sent.
-fn is_before_request(kind: ErrorKind) -> bool {
-    use ErrorKind as K;
-    matches!(
-        kind,
-        K::DnsServfail | K::DnsTimeout | K::DnsInvalid | K::ConnectRefused | K::ConnectTimeout | K::Unreachable
-    )
-}
-
 /// Whether a status is transient: another attempt may succeed.
 pub fn is_transient_status(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
@@ -61,7 +52,7 @@ pub fn judge(visit: &Visit, tries: u8, max_tries: u8, wait: Duration) -> RetryVe
         || visit.facts.status.is_some_and(is_transient_status);
     // A form is sent again only if it cannot have been received.
     let may_repeat =
-        visit.link.is_repeatable() || visit.facts.error.as_ref().is_some_and(|failure| is_before_request(failure.kind));
+        visit.link.is_repeatable() || visit.facts.error.as_ref().is_some_and(Failure::is_before_connection);
     if !is_transient_failure || !may_repeat || tries >= max_tries {
         return RetryVerdict::GiveUp;
     }

@@ -269,7 +269,7 @@ impl DiskFrontier {
                 wanted = &wanted[..wanted.len() - 1];
             }
             if wanted.last().is_some_and(|range| range.contains(&later)) {
-                last.push((settled, record.ms().is_some_and(|ms| ms.total.is_some())));
+                last.push((settled, record.is_fetched_page()));
             }
         })?;
         let (mut known, mut requeued) = (HashSet::new(), Requeued::default());
@@ -319,12 +319,7 @@ impl DiskFrontier {
                     if error.concerns_host() {
                         unreachable.insert(lane);
                     }
-                    // As `Visit::is_fetched_page`: the host was contacted for this link, now or before it stopped
-                    // responding. A link whose host name does not exist has no total time. One exception: a link that
-                    // was contacted, and whose last attempt then failed before a connection, is not recognised.
-                    let is_fetched = record.ms().is_some_and(|ms| ms.total.is_some())
-                        || (error.is_given_up() && record.tries().is_some_and(|tries| tries > 0));
-                    if is_fetched && record.is_page() {
+                    if record.is_fetched_page() {
                         fetched_failures.insert(link);
                     }
                     failed.push((link, lane));

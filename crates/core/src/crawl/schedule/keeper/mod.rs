@@ -399,7 +399,7 @@ impl<F: Frontier + History> Keeper<F> {
         match self.check_before_send(&mut job) {
             None => self.hold_suspect(job, now),
             Some(failure) => {
-                self.bench.return_page(&job);
+                self.bench.return_page(&job, now);
                 self.finished(Box::new(Visit::unsent(job, failure, now)), now)?;
                 Ok(None)
             }
@@ -560,6 +560,9 @@ impl<F: Frontier + History> Keeper<F> {
             self.announce_lane(lane, now);
         }
         self.notes.count(&visit);
+        if visit.was_counted_page() && !visit.is_fetched_page() {
+            self.bench.give_back_page(now);
+        }
         if let Some(link) = self.redirects.take_fallback(&visit, &self.rules) {
             self.put(vec![link], now)?;
         }

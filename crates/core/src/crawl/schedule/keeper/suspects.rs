@@ -193,7 +193,7 @@ impl<F: Frontier + History> Keeper<F> {
         match self.suspects.deaths_of(&job.link) {
             None => return Ok(Some(job)),
             Some(deaths) if deaths >= MAX_DEATHS => {
-                self.bench.return_page(&job);
+                self.bench.return_page(&job, now);
                 let message = format!("{MAX_DEATHS} runs died while they processed this page and no other");
                 let mut visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, message), now);
                 visit.facts.outcome = Outcome::Failed;
@@ -219,7 +219,7 @@ impl<F: Frontier + History> Keeper<F> {
     /// Returns a suspect that waits to be alone to its queue, because the crawl ends.
     fn return_waiting(&mut self, now: Time) -> Result<(), StoreError> {
         let Some(job) = self.suspects.take_waiting() else { return Ok(()) };
-        self.bench.return_page(&job);
+        self.bench.return_page(&job, now);
         let visit = Visit::unsent(job, Failure::new(ErrorKind::Internal, "the crawl ends"), now);
         self.bench.finish(&visit, now);
         if visit.purpose.is_in_frontier() {

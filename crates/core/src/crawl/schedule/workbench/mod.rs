@@ -171,10 +171,17 @@ impl Workbench {
     }
 
     /// Does not count a page towards `--max-pages`, because the job that [`Workbench::next`] returned last is not sent.
-    /// [`Workbench::finish`] must follow, which queues the lane again if this was the last page of the limit.
-    pub fn return_page(&mut self, job: &Job) {
+    pub fn return_page(&mut self, job: &Job, now: Time) {
         if job.purpose == Purpose::Page && job.link.tries == 0 {
-            self.pages.give_back();
+            self.give_back_page(now);
+        }
+    }
+
+    /// Does not count a page towards `--max-pages`, because it was not requested in the end. If it was the last page of
+    /// the limit, all lanes are placed again: those with pages wait for nothing else.
+    pub fn give_back_page(&mut self, now: Time) {
+        if self.pages.give_back() {
+            self.place_all(now);
         }
     }
 

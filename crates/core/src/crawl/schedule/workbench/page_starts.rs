@@ -67,9 +67,12 @@ impl PageStarts {
         }
     }
 
-    /// Takes back the count of a page that is not requested.
-    pub fn give_back(&mut self) {
+    /// Takes back the count of a page that was not requested. Returns whether it was the last page of the limit, so that
+    /// lanes may start a page again.
+    pub fn give_back(&mut self) -> bool {
+        let was_spent = self.left == Some(0);
         self.left = self.left.map(|left| left.saturating_add(1));
+        was_spent && self.may_start()
     }
 }
 
@@ -92,8 +95,8 @@ mod tests {
         assert_eq!((starts.left(), starts.next_start()), (1, now + Duration::from_millis(500)));
         starts.start(true, now);
         assert!(!starts.may_start());
-        starts.give_back();
-        assert!(starts.may_start());
+        assert!(starts.give_back() && starts.may_start());
+        assert!(!starts.give_back(), "pages could start before");
         assert!(starts.hold(true) && !starts.hold(true) && !starts.may_start());
         starts.hold(false);
         starts.set_rate(None, now);

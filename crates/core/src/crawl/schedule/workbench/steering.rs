@@ -68,8 +68,13 @@ impl Workbench {
     /// Sets whether pages that were not tried yet may start. Everything else may.
     pub fn hold_pages(&mut self, are_held: bool, now: Time) {
         if self.pages.hold(are_held) && !are_held {
-            self.lanes.ids().into_iter().for_each(|id| self.place(id, now));
+            self.place_all(now);
         }
+    }
+
+    /// Places all lanes again, because pages may start again.
+    pub(super) fn place_all(&mut self, now: Time) {
+        self.lanes.ids().into_iter().for_each(|id| self.place(id, now));
     }
 
     /// Starts or ends waiting for a larger share of a limit of the fleet: meanwhile no request starts, except those of
