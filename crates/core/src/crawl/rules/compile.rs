@@ -35,7 +35,7 @@ pub(crate) const MAX_HELD_BODIES: u64 = 256 << 20;
 const UNLIMITED_BUDGET: u64 = 1 << 40;
 
 /// Memory of the process that does not grow: code, stacks, buffers of fixed size.
-const FIXED_MEMORY: u64 = 10 << 20;
+const FIXED_MEMORY: u64 = 12 << 20;
 
 /// The default of `--per-ip`.
 const DEFAULT_PER_IP: usize = 12;
