@@ -107,7 +107,7 @@ impl<'a, A: AnchorCollector> HtmlReader<'a, '_, A> {
             return;
         }
         let href = decode_character_references(written, TextContext::Attribute);
-        self.found.references.push(Reference { href, kind, offset, text });
+        self.found.add(Reference { href, kind, offset, text });
     }
 
     /// Adds a link, whose text is the content of the element.

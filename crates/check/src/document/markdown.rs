@@ -18,6 +18,21 @@ const MAX_LINK_TEXT: usize = 400;
 /// At most this many open links and images, the innermost ones, get a piece of text. Images may nest to any depth.
 const MAX_NESTED_TEXTS: usize = 8;
 
+/// Characters with a meaning in Markdown that are read of a document. The parser builds a tree of the whole document before
+/// it returns the first event, with a node of about 80 bytes for each of them.
+const MAX_MARKUP: usize = 750_000;
+
+/// The beginning of a text with at most [`MAX_MARKUP`] characters that have a meaning, up to the end of a line if it has
+/// one.
+fn limited_markup(text: &str) -> &str {
+    let is_markup = |byte: &u8| !byte.is_ascii_alphanumeric() && byte.is_ascii() && !matches!(byte, b' ' | b',' | b'/');
+    let Some((end, _)) = text.bytes().enumerate().filter(|(_, byte)| is_markup(byte)).nth(MAX_MARKUP) else {
+        return text;
+    };
+    let kept = text.get(..end).unwrap_or_default();
+    kept.rfind('\n').and_then(|end| kept.get(..=end)).unwrap_or(kept)
+}
+
 /// Reads Markdown.
 pub(super) fn read<'a>(
     text: &'a str,
@@ -41,7 +56,9 @@ pub(super) fn read<'a>(
     // The end of the last bare URL, which is one that is not marked as a link. The parser splits texts at characters such
     // as `_`, which may be part of a URL, so the next piece of text may begin within that URL.
     let mut bare_end = 0;
-    let source = nesting::limited(text);
+    let kept = limited_markup(text);
+    document.is_cut = kept.len() < text.len();
+    let source = nesting::limited(kept);
     for (event, range) in Parser::new_ext(&source, options()).into_offset_iter() {
         if !budget.visit() {
             break;
@@ -50,11 +67,11 @@ pub(super) fn read<'a>(
             Event::Start(Tag::Link { link_type, dest_url, .. }) => {
                 let href = if link_type == LinkType::Email { format!("mailto:{dest_url}").into() } else { dest_url };
                 open_links.push(document.references.len());
-                document.references.push(reference(href.into_string(), ReferenceKind::Link, range.start));
+                document.add(reference(href.into_string(), ReferenceKind::Link, range.start));
             }
             Event::Start(Tag::Image { dest_url, .. }) => {
                 open_links.push(document.references.len());
-                document.references.push(reference(dest_url.into_string(), ReferenceKind::Asset, range.start));
+                document.add(reference(dest_url.into_string(), ReferenceKind::Asset, range.start));
             }
             Event::End(TagEnd::Link | TagEnd::Image) => {
                 open_links.pop();
@@ -82,7 +99,7 @@ pub(super) fn read<'a>(
                         let url = text.get(bare.clone()).unwrap_or_default();
                         let text = ReferenceText::Given(Cow::Borrowed(url));
                         let (href, kind, offset) = (Cow::Borrowed(url), ReferenceKind::Link, bare.start);
-                        document.references.push(Reference { href, kind, offset, text });
+                        document.add(Reference { href, kind, offset, text });
                     }
                 }
                 add_text(&mut document.references, &open_links, &piece, budget);
@@ -114,7 +131,8 @@ pub(super) fn read<'a>(
             },
             ..reference
         });
-        document.references.extend(references);
+        document.is_cut |= embedded.is_cut;
+        references.for_each(|reference| document.add(reference));
         document.references.sort_by_key(|reference| reference.offset);
     }
     document
@@ -279,6 +297,20 @@ mod tests {
             "https://e.example/",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn markup_and_references_beyond_a_limit_are_not_read() {
+        let dense = "a**b_".repeat(MAX_MARKUP);
+        assert_eq!(limited_markup(&dense).len(), 5 * MAX_MARKUP / 3 + 1);
+        assert!(read(&dense, &mut Vec::new(), &PageBudget::unlimited()).is_cut);
+        let lines = "* a\n".repeat(MAX_MARKUP);
+        assert_eq!(limited_markup(&lines).len(), 4 * MAX_MARKUP / 2, "whole lines");
+        let text = "A page of prose, with a [link](x.md).\n".repeat(10_000);
+        assert_eq!(limited_markup(&text), text);
+        let links = "[](x)".repeat(super::super::MAX_REFERENCES + 1);
+        let document = read(&links, &mut Vec::new(), &PageBudget::unlimited());
+        assert!(document.is_cut && document.references.len() == super::super::MAX_REFERENCES);
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub(crate) use text::page_text;
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What the user reads about a document whose budget was used up.
-pub(crate) const CUT: &str = "not read to its end, because it takes too much work for its length";
+pub(crate) const CUT: &str =
+    "not read to its end, because it takes too much work for its length, or has too much markup";
 
 /// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +84,28 @@ pub(crate) struct Reference<'a> {
     pub text: ReferenceText<'a>,
 }
 
+/// References of one document that are read. Each takes memory until the document is judged.
+const MAX_REFERENCES: usize = 100_000;
+
 /// The references of a document.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentReferences<'a> {
     pub references: Vec<Reference<'a>>,
     /// The `href` of the first `base` element that has one.
     pub base: Option<Cow<'a, str>>,
-    /// Whether the document was not read to its end, because its budget was used up.
+    /// Whether the document was not read to its end, because its budget was used up or it has too many references.
     pub is_cut: bool,
+}
+
+impl<'a> DocumentReferences<'a> {
+    /// Adds a reference, unless there are too many.
+    fn add(&mut self, reference: Reference<'a>) {
+        if self.references.len() < MAX_REFERENCES {
+            self.references.push(reference);
+        } else {
+            self.is_cut = true;
+        }
+    }
 }
 
 /// A document as text, and the encoding that it was written in.
@@ -145,7 +160,7 @@ fn read_within<'a>(
         DocumentType::Html | DocumentType::Xhtml => html::read(text, kind == DocumentType::Xhtml, anchors, budget),
         DocumentType::Markdown => markdown::read(text, anchors, budget),
     };
-    document.is_cut = budget.is_used_up();
+    document.is_cut |= budget.is_used_up();
     document
 }
 

@@ -38,6 +38,13 @@ impl FoundFault {
     }
 }
 
+impl FoundFault {
+    /// The length of its texts.
+    pub fn bytes(&self) -> usize {
+        self.url.len() + self.occurrence.page.len() + self.occurrence.text.len()
+    }
+}
+
 /// The data from which a suggestion can be made.
 pub(super) enum Hint {
     None,
@@ -71,20 +78,28 @@ impl FolderCheck<'_> {
                 searches().filter(|search| **search == TargetVerdict::OverLimits).count() as u64;
             if scan.pending.iter().any(is_missing) || has_missing_text || has_faulty_target() {
                 to_reread.push(scan.document);
-            } else if !scan.faults.is_empty() {
+            } else {
+                self.summary.over_limits += scan.unkept;
                 found.push((scan.document, scan.faults));
             }
         }
         let check = &self;
         let no_state = || ();
-        found.extend(parallel(&to_reread, no_state, |id, buffer, ()| {
-            Some((*id, check.find_all_faults(*id, buffer, remote)))
-        }));
+        let reread = parallel(&to_reread, no_state, |id, buffer, ()| {
+            let (faults, unkept) = check.find_all_faults(*id, buffer, remote);
+            Some((*id, faults, unkept))
+        });
+        let mut unkept = 0;
+        for (id, faults, unkept_here) in reread {
+            unkept += unkept_here;
+            found.push((id, faults));
+        }
         // The position of each document in the output.
         let rank: HashMap<FileId, usize> = self.documents.iter().enumerate().map(|(rank, id)| (*id, rank)).collect();
         let mut found: Vec<(usize, Vec<FoundFault>)> =
             found.into_iter().map(|(id, faults)| (rank.get(&id).copied().unwrap_or(0), faults)).collect();
         found.sort_by_key(|(rank, _)| *rank);
+        self.summary.over_limits += unkept;
         let mut report =
             CheckReport { summary: self.summary, notes: std::mem::take(&mut self.notes), ..Default::default() };
         let mut hints = Vec::new();
@@ -176,18 +191,18 @@ impl FolderCheck<'_> {
     }
 
     /// Reads a document with faults again, and finds all its faults with their positions.
-    fn find_all_faults(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> Vec<FoundFault> {
-        let mut found = Vec::new();
-        let Some(entry) = self.entry(id) else { return found };
-        let Some(kind) = entry.kind else { return found };
+    fn find_all_faults(&self, id: FileId, buffer: &mut Vec<u8>, remote: &RemoteFaults) -> (Vec<FoundFault>, u64) {
+        let (mut found, mut unkept) = (Vec::new(), 0);
+        let Some(entry) = self.entry(id) else { return (found, unkept) };
+        let Some(kind) = entry.kind else { return (found, unkept) };
         if read_file(entry, buffer).is_err() {
-            return found;
+            return (found, unkept);
         }
         let decoded = DecodedText::of_file(buffer, kind);
         // The anchors are known from the first pass.
         let document = document::read(&decoded.text, kind, &mut ());
         let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), &decoded) else {
-            return found;
+            return (found, unkept);
         };
         let page = self.shown_path(&entry.path, entry.source);
         let mut lines = LineCounter::new(&decoded.text);
@@ -201,9 +216,14 @@ impl FolderCheck<'_> {
                 }
                 verdict => self.fault_of(verdict, &open, entry.source),
             };
-            found.extend(fault.map(|fault| FoundFault::new(fault, &page, &mut lines, reference)));
+            let Some(fault) = fault.map(|fault| FoundFault::new(fault, &page, &mut lines, reference)) else { continue };
+            if self.has_room(fault.bytes()) {
+                found.push(fault);
+            } else {
+                unkept += 1;
+            }
         }
-        found
+        (found, unkept)
     }
 
     /// A finding for each document and folder that must not be read.

@@ -88,6 +88,8 @@ struct PageScan {
     not_checked: u64,
     ignored: u64,
     over_limits: u64,
+    /// References with faults for which memory had no room.
+    unkept: u64,
     /// A note for the user, if the document could not be read.
     unreadable: Option<String>,
     /// A note for the user, if the document was not read to its end.
@@ -266,7 +268,12 @@ impl<'a> FolderCheck<'a> {
                 verdict @ (ReferenceVerdict::Fault(..) | ReferenceVerdict::Element(..)) => {
                     if let Some(fault) = self.fault_of(verdict, &open, entry.source) {
                         let page = self.shown_path(&entry.path, entry.source);
-                        scan.faults.push(FoundFault::new(fault, &page, &mut lines, reference));
+                        let found = FoundFault::new(fault, &page, &mut lines, reference);
+                        if self.has_room(found.bytes()) {
+                            scan.faults.push(found);
+                        } else {
+                            scan.unkept += 1;
+                        }
                     }
                 }
             }
@@ -308,6 +315,11 @@ impl<'a> FolderCheck<'a> {
         table.targets.push(target.clone());
         table.index.insert(target, id);
         Some(id)
+    }
+
+    /// Charges the place of a fault to the memory of the targets. Returns whether there is room for it.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.remote.lock().unwrap_or_else(PoisonError::into_inner).memory.charge(bytes)
     }
 
     fn entry(&self, id: FileId) -> Option<&FileEntry> {

@@ -180,9 +180,9 @@ impl WebCheck {
         let mut faults = RemoteFaults { is_network_down, ..RemoteFaults::default() };
         if faults.is_network_down {
             let count = self.count_external(targets);
-            faults.notes.push(format!(
-                "no external host could be reached, so {count} external URLs were not checked: is the network down?"
-            ));
+            let urls = if count == 1 { "1 external URL was".to_owned() } else { format!("{count} external URLs were") };
+            let note = format!("no external host could be reached, so {urls} not checked: is the network down?");
+            faults.notes.push(note);
         }
         let mut budgets = HashMap::new();
         for target in targets {
@@ -520,7 +520,7 @@ impl SiteReader {
         let mut report = CheckReport { summary: self.summary, notes: self.notes, ..CheckReport::default() };
         let mut index: HashMap<(String, FaultKind), usize> = HashMap::new();
         let (pages, targets) = (&self.pages, &self.targets);
-        let mut over_limits = 0;
+        let (mut over_limits, mut memory) = (0, self.memory);
         self.spool.read(|reference| {
             let (url, fault) = match targets.get(reference.target as usize) {
                 Some(SiteTarget::Malformed { written, message }) => {
@@ -535,6 +535,10 @@ impl SiteReader {
                 None => return,
             };
             let page = pages.get(reference.page as usize).map_or_else(String::new, ToString::to_string);
+            if !memory.charge(url.len() + page.len() + reference.text.len()) {
+                over_limits += 1;
+                return;
+            }
             let on = Occurrence { page, line: reference.line, column: reference.column, text: reference.text };
             let next = report.findings.len();
             let position = *index.entry((url.clone(), fault.kind)).or_insert(next);
