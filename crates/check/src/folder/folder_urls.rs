@@ -77,7 +77,7 @@ impl FolderUrls {
         let bytes = href.as_bytes();
         match (&self.root, bytes.first()) {
             (Some(root), Some(b'/' | b'\\')) if !matches!(bytes.get(1), Some(b'/' | b'\\')) => {
-                Cow::Owned(format!("{root}{href}"))
+                Cow::Owned(format!("{root}{}", within_root(href)))
             }
             _ => Cow::Borrowed(href),
         }
@@ -106,6 +106,38 @@ impl FolderUrls {
     }
 }
 
+/// A reference with a leading slash, without the segments that lead above the root: in a browser, `/../x` is `/x`.
+fn within_root(href: &str) -> Cow<'_, str> {
+    let end = href.find(['?', '#']).unwrap_or(href.len());
+    let (path, rest) = href.split_at(end);
+    let is_dots = |segment: &str| {
+        let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+        plain == ".." || plain == "."
+    };
+    // The parser of URLs removes white space within a URL, such as the tab in `.<TAB>.`.
+    let path: Cow<'_, str> = match path.contains(['\t', '\n', '\r']) {
+        true => Cow::Owned(path.replace(['\t', '\n', '\r'], "")),
+        false => Cow::Borrowed(path),
+    };
+    let segments: Vec<&str> = path.split(['/', '\\']).skip(1).collect();
+    if !segments.iter().any(|segment| is_dots(segment)) {
+        return Cow::Borrowed(href);
+    }
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in &segments {
+        if !is_dots(segment) {
+            kept.push(segment);
+        } else if segment.len() > 1 && !segment.eq_ignore_ascii_case("%2e") {
+            kept.pop();
+        }
+    }
+    // A path that ends with dots means a folder.
+    if segments.last().is_some_and(|last| is_dots(last)) {
+        kept.push("");
+    }
+    Cow::Owned(format!("/{}{rest}", kept.join("/")))
+}
+
 fn encode(path: &str) -> String {
     utf8_percent_encode(path, PATH_ENCODE_SET).to_string()
 }
@@ -131,6 +163,11 @@ mod tests {
             ("../../../README.md", "/README.md"),
             ("/", "/s/my site/"),
             ("/x", "/s/my site/x"),
+            ("/../../x", "/s/my site/x"),
+            ("\\..\\x", "/s/my site/x"),
+            ("/%2E./.%2e/y/./../x?q=/../#/..", "/s/my site/x"),
+            ("/.\t./x", "/s/my site/x"),
+            ("/a/..", "/s/my site/"),
             ("", "/s/my site/a/b#1.html"),
             ("//h.example/x", "https://h.example/x"),
             ("http://h.example", "http://h.example/"),
