@@ -1,10 +1,14 @@
 //! The options of a check: which references are checked, and which statuses are accepted.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use argiope_core::{Advice, Url};
 use regex::RegexSet;
+use rustix::fs::OFlags;
 
 /// The options of a check.
 #[derive(Clone, Debug)]
@@ -138,14 +142,51 @@ impl CheckProgress {
 
 /// Reads a file with one pattern per line. Skips empty lines and lines that begin with `#`.
 pub fn read_ignore_file(path: &Path) -> std::io::Result<Vec<String>> {
-    let text = std::fs::read_to_string(path)?;
+    let text = read_small_file(path, MAX_IGNORE_FILE)?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(lines.map(str::to_owned).collect())
+}
+
+/// The longest file of patterns that is read.
+const MAX_IGNORE_FILE: u64 = 1 << 20;
+
+/// Reads a regular file of up to `max` bytes. Never waits: a file of the current folder may be a pipe or a link to a device,
+/// which a change in version control may have put there.
+pub(crate) fn read_small_file(path: &Path, max: u64) -> std::io::Result<String> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > max {
+        return Err(std::io::Error::other(format!("it is larger than {} MiB", max >> 20)));
+    }
+    let mut text = String::new();
+    file.take(max).read_to_string(&mut text).map(|_| text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_the_folder_are_read_only_if_they_are_regular_and_small() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("small"), "# a comment\n\n a.* \n").expect("a file");
+        File::create(at("large")).expect("a file").set_len(MAX_IGNORE_FILE + 1).expect("a sparse file");
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RWXU).expect("a pipe");
+        std::os::unix::fs::symlink("/dev/zero", at("zero")).expect("a link");
+        assert_eq!(read_ignore_file(&at("small")).expect("read"), ["a.*"]);
+        for (name, why) in [
+            ("pipe", "it is not a regular file"),
+            ("zero", "it is not a regular file"),
+            ("large", "it is larger than 1 MiB"),
+        ] {
+            assert_eq!(read_ignore_file(&at(name)).expect_err(name).to_string(), why);
+        }
+    }
 
     #[test]
     fn ranges_are_parsed_and_invalid_ones_are_refused() {

@@ -101,9 +101,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, UsageError> {
     let config = config(args, file.crawl, &targets)?;
     let options = options(&settings, &config)?;
     let directory = config.out.clone();
+    let judging = judging_settings(&settings, &config);
     let mut cache = match settings.cache {
         None => None,
-        Some(Span(lifetime)) => Some(CheckCache::read(&settings.cache_file, lifetime).map_err(|error| {
+        Some(Span(lifetime)) => Some(CheckCache::read(&settings.cache_file, lifetime, &judging).map_err(|error| {
             UsageError(format!("--cache-file: {}: {error}", visible(&settings.cache_file.display().to_string())))
         })?),
     };
@@ -306,6 +307,14 @@ fn ignore_error(patterns: &[String], flag_count: usize, set_error: &regex::Error
     // The last line of an error names the cause; the lines before it show the pattern.
     let cause = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
     format!("{source}: {pattern:?} is not a regular expression: {cause}")
+}
+
+/// The settings that decide whether an external URL is good, as text. Of secrets, only their names and whether they are
+/// given.
+fn judging_settings(settings: &CheckSettings, config: &Config) -> String {
+    let headers: Vec<&str> = config.header.iter().map(|header| &*header.name).collect();
+    let (has_user, has_proxy) = (config.user.is_some(), config.proxy.is_some());
+    format!("{} {} {has_user} {has_proxy} {}", settings.accept, config.insecure, headers.join(" "))
 }
 
 /// Writes the report and returns the exit code.
