@@ -75,7 +75,10 @@ fn every_problem_is_found_and_clean_pages_have_no_findings() {
         let is_tested = AUDIT_CASES.iter().any(|case| case.id == id) || of_check.contains(&id);
         assert!(is_tested || unjudged.contains(id), "{id} has no page");
     }
-    assert_eq!(unjudged, BTreeSet::from(of_scripts), "a sitemap, resources and texts were recorded");
+    // Pages and a sitemap of the site fail. `orphans_are_judged_only_if_every_page_was_read` has a site without failures.
+    let unread = ["orphan", "sitemap-missing"];
+    let expected: BTreeSet<&str> = of_scripts.into_iter().chain(unread).collect();
+    assert_eq!(unjudged, expected, "resources and texts were recorded");
     let faulty_robots = format!("{root}robots.txt");
     let robots = found["findings"].as_array().expect("findings").iter().find(|finding| finding["id"] == "robots-fault");
     let files: Vec<&str> = robots.expect("found")["pages"]
@@ -251,6 +254,59 @@ fn crawl_chain(folder: &Path, more: &[&str]) {
     assert!(output.status.code() != Some(2), "{}", text(&output.stderr));
 }
 
+/// Audits a site whose start page links to `/other`, with an index of two sitemaps, of which the first lists `/alone`.
+fn audit_of_site(other: Response, second_sitemap: Response) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let xml = |text: String| Response::bytes(text).content_type("application/xml");
+    let children = ["/a.xml", "/b.xml"].map(|path| format!("<sitemap><loc>{}</loc></sitemap>", site.url(path)));
+    let index = xml(format!("<sitemapindex>{}</sitemapindex>", children.concat()));
+    let listed = xml(format!("<urlset><url><loc>{}</loc></url></urlset>", site.url("/alone")));
+    let page = || Response::html("<title>A page of the site</title><h1>A page</h1><p>words <a href=/other>other</a>");
+    let site = site
+        .page("/", page())
+        .page("/alone", page())
+        .page("/other", other)
+        .page("/sitemap.xml", index)
+        .page("/a.xml", listed)
+        .page("/b.xml", second_sitemap)
+        .fallback(Response::status(404));
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let output = argiope(folder.path(), &["crawl", "-q", "-d", "d.crawl", "--sitemap", "--max-tries", "1", &root]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    audit(folder.path(), &["--only", "orphan,sitemap-missing"])
+}
+
+#[test]
+fn a_page_or_sitemap_that_was_not_read_leaves_findings_unjudged() {
+    let readable = || Response::html("<title>A page of the site</title><h1>A page</h1><p>words");
+    let urlset = || Response::bytes("<urlset></urlset>").content_type("application/xml");
+    let of = |found: &serde_json::Value, id: &str| {
+        let findings = found["findings"].as_array().expect("a list");
+        (findings.iter().any(|finding| finding["id"] == id), found["not_judged"].to_string())
+    };
+    for other in [readable(), Response::status(404), Response::status(410)] {
+        let found = audit_of_site(other, urlset());
+        assert!(of(&found, "orphan").0, "{found}");
+        assert!(!of(&found, "orphan").1.contains("orphan"), "{found}");
+    }
+    let application = Response::html("<title>The application</title><div id=app></div><script src=/app.js></script>");
+    for (other, why) in [
+        (Response::status(500), "could not be read because of errors"),
+        (Response::status(403), "could not be read because of errors"),
+        (application, "look empty without scripts"),
+    ] {
+        let (is_found, not_judged) = of(&audit_of_site(other, urlset()), "orphan");
+        assert!(!is_found && not_judged.contains(why), "{not_judged}");
+    }
+    let found = audit_of_site(readable(), urlset());
+    assert!(of(&found, "sitemap-missing").0, "/other is in no sitemap: {found}");
+    let found = audit_of_site(readable(), Response::status(500));
+    let (is_found, not_judged) = of(&found, "sitemap-missing");
+    assert!(!is_found && not_judged.contains("a sitemap could not be read to its end"), "{found}");
+}
+
 #[test]
 fn orphans_are_judged_only_if_every_page_was_read() {
     let judged = |more: &[&str]| {
@@ -268,6 +324,7 @@ fn orphans_are_judged_only_if_every_page_was_read() {
         (&["--max-pages", "4"][..], "not finished"),
         (&["--depth", "2"], "left out pages"),
         (&["--exclude", "/3$"], "left out pages"),
+        (&["--max-links", "1"], "not read to their end"),
     ] {
         let (orphans, not_judged) = judged(more);
         assert!(orphans.is_empty(), "{more:?}: {orphans:?}");

@@ -111,6 +111,12 @@ pub struct Gaps {
     pub is_limited: bool,
     /// Whether links were skipped as endless.
     pub has_cuts: bool,
+    /// Whether a page was not read to its end, or has links beyond a limit.
+    pub has_cut_pages: bool,
+    /// Whether a page could not be read, although it may exist.
+    pub has_failed_pages: bool,
+    /// Whether a page looks empty without scripts, and was not rendered.
+    pub needs_scripts: bool,
 }
 
 impl Gaps {
@@ -126,6 +132,18 @@ impl Gaps {
         }
     }
 
+    /// Applies the record of a page. A page that does not exist has no links.
+    fn read_page(&mut self, record: &StoredRecord) {
+        let is_missing = matches!(record.status, Some(404 | 410));
+        self.has_failed_pages |= match record.outcome {
+            Some(Outcome::HttpError) => !is_missing,
+            Some(Outcome::Failed) => true,
+            _ => false,
+        };
+        self.has_cut_pages |= is_ok(record) && (record.truncated.is_some() || record.capped);
+        self.needs_scripts |= record.needs_scripts && record.render.is_none();
+    }
+
     /// Why a finding that needs every page and every link cannot be judged; `None` if it can.
     pub fn reason(self) -> Option<&'static str> {
         if !self.is_finished {
@@ -136,6 +154,12 @@ impl Gaps {
             )
         } else if self.has_cuts {
             Some("links were skipped as endless: one of them may lead there; see the report")
+        } else if self.has_cut_pages {
+            Some("pages were not read to their end, or have more links than --max-links: one of them may have the link")
+        } else if self.has_failed_pages {
+            Some("pages could not be read because of errors: one of them may have the link; see the report")
+        } else if self.needs_scripts {
+            Some("pages look empty without scripts: one of them may have the link; crawl with --render auto")
         } else {
             None
         }
@@ -242,6 +266,9 @@ impl SiteIndex {
         entry.canonical = foreign_canonical(record).map(text_hash);
         entry.redirect = record.redirect.as_deref().map(text_hash);
         self.has_assets |= entry.is_asset;
+        if !entry.is_asset {
+            self.gaps.read_page(record);
+        }
         if is_fetched_html(record) {
             self.html_pages += 1;
             // Records with the number of words also have the other facts.
@@ -308,6 +335,17 @@ impl SiteIndex {
                 let (source, target) = (page.source.to_owned(), edge.target.to_owned());
                 self.insecure.push(InsecureEdge { source, target, is_asset });
             }
+        }
+    }
+
+    /// Why it is not known which pages the sitemaps list; `None` if all sitemaps were read.
+    pub fn unread_sitemaps(&self) -> Option<&'static str> {
+        if !self.gaps.is_finished {
+            Some("the crawl is not finished: not every sitemap was read; run the same command again")
+        } else if !self.faulty_sitemaps.is_empty() {
+            Some("a sitemap could not be read to its end and may list the page; see sitemap-fault")
+        } else {
+            None
         }
     }
 

@@ -124,7 +124,7 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         }
     };
     use FindingId as F;
-    add(index.html_pages > 0, &[F::TitleMissing], "no HTML page was fetched");
+    add(index.html_pages > 0, &[F::TitleMissing, F::NearDuplicate], "no HTML page was fetched");
     let facts = [
         F::DescriptionMissing,
         F::DescriptionDuplicate,
@@ -142,16 +142,16 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
     );
     if index.has_sitemap {
         add(index.gaps.reason().is_none(), &[F::Orphan], index.gaps.reason().unwrap_or_default());
-        let reason = "the crawl is not finished: not every sitemap was read; run the same command again";
-        add(index.gaps.is_finished, &[F::SitemapMissing], reason);
+        let reason = index.unread_sitemaps();
+        add(reason.is_none(), &[F::SitemapMissing], reason.unwrap_or_default());
     }
     add(
         index.has_assets,
         &[F::BrokenResource, F::ImageLarge],
         "no images and files were fetched: there are none, or the crawl did not use --assets",
     );
-    let reason = "no record has a fingerprint of its text: the pages are short";
-    add(index.has_sketches, &[F::NearDuplicate], reason);
+    let reason = "no record has a fingerprint of its text: the pages are short, or were not read to their end";
+    add(index.has_sketches || index.html_pages == 0, &[F::NearDuplicate], reason);
     add(index.has_rendered, &rendering::FINDINGS, "no page was rendered: the crawl did not use --render");
     unjudged
 }
@@ -365,7 +365,12 @@ impl Judge<'_> {
             self.add_finding(FindingId::PageSlow, url, format!("{:.1} s", total as f64 / 1e3));
         }
         let is_in_sitemap = self.index.get(url).is_some_and(|entry| entry.is_in_sitemap);
-        if self.index.has_sitemap && self.index.gaps.is_finished && is_main && !is_in_sitemap && record.depth() > 0 {
+        if self.index.has_sitemap
+            && self.index.unread_sitemaps().is_none()
+            && is_main
+            && !is_in_sitemap
+            && record.depth() > 0
+        {
             self.add_finding(FindingId::SitemapMissing, url, "");
         }
     }
