@@ -1,11 +1,11 @@
 //! [`AtomicFile`]: a file that is written under a temporary name and renamed when it is complete.
 //!
 //! Invariant: a symbolic link under the final name is replaced, never followed; an incomplete file never has the final
-//! name; no other file is touched. The exception is a device or a pipe (`/dev/stdout`), which is written to directly.
+//! name; no other file is touched. The exception is a stream that the user names: see [`is_stream`].
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, XattrFlags, fsetxattr, lgetxattr, renameat_with};
@@ -30,17 +30,17 @@ pub struct AtomicFile {
 const MARK: &str = "user.argiope.output";
 
 impl AtomicFile {
-    /// Creates the temporary file, in the folder of `path`. A device or a pipe is opened instead.
+    /// Creates the temporary file, in the folder of `path`. A [stream](is_stream) is opened instead.
     pub fn create(path: &Path) -> io::Result<Self> {
         let final_path = path.to_owned();
-        if path.metadata().is_ok_and(|meta| !meta.is_file()) {
-            // A device or a pipe. For a directory, the system returns an error.
+        if is_stream(path) {
             let file = File::options().write(true).open(path)?;
             return Ok(Self { file: Some(file), temporary: None, path: final_path, is_marked: false, is_new: false });
         }
-        if path.file_name().is_none() {
+        if path.file_name().is_none() || path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
+        refuse_special(path)?;
         // A unique name. It is short, so that it is valid even if the final name has the maximum length.
         let temporary = path.with_file_name(format!(".{:016x}.part", crate::unpredictable()));
         let file = File::options().write(true).create_new(true).open(&temporary)?;
@@ -147,13 +147,36 @@ fn refuse_irregular(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether a path means a stream, which is written to directly: a name of an open file of this process (`/dev/stdout`,
+/// `/dev/fd/3`), or a character device (`/dev/null`). A link to a device somewhere else is not one, and neither are pipes
+/// and disks: others may have put them there.
+pub fn is_stream(path: &Path) -> bool {
+    let is_open_file = path.parent().is_some_and(|folder| {
+        folder == Path::new("/dev/fd")
+            || folder == Path::new("/proc/self/fd")
+            || (folder == Path::new("/dev") && (path.ends_with("stdout") || path.ends_with("stderr")))
+    });
+    is_open_file || path.symlink_metadata().is_ok_and(|meta| meta.file_type().is_char_device())
+}
+
+/// The error for a pipe, a socket or a disk, which others may have put there. Opening a pipe waits for its reader.
+fn refuse_special(path: &Path) -> io::Result<()> {
+    let is_special = |meta: fs::Metadata| !meta.is_file() && !meta.is_dir() && !meta.is_symlink();
+    match path.symlink_metadata().is_ok_and(is_special) {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe, a socket or a block device")),
+        false => Ok(()),
+    }
+}
+
 /// The value of [`MARK`] for a file.
 fn mark_of(metadata: &fs::Metadata) -> String {
     format!("{} {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// Opens a file for writing, and creates it if needed. Its contents are kept; a symbolic link is refused.
+/// Opens a file for writing, and creates it if needed. Its contents are kept; a symbolic link, a device and a pipe are
+/// refused.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
+    refuse_special(path)?;
     let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let opened = File::options().write(true).create(true).truncate(false).custom_flags(no_follow).open(path);
     opened.map_err(|error| match path.is_symlink() {
@@ -244,6 +267,25 @@ mod tests {
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert_eq!(fs::read_to_string(&link).unwrap(), "new");
         assert!(!link.is_symlink());
+    }
+
+    #[test]
+    fn pipes_disks_and_links_to_devices_are_not_streams() {
+        let folder = tempfile::tempdir().unwrap();
+        let [pipe, link] = ["pipe", "link"].map(|name| folder.path().join(name));
+        rustix::fs::mkfifoat(CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+        let error = AtomicFile::write_output(&pipe, "new").unwrap_err().to_string();
+        assert_eq!(error, "it is a pipe, a socket or a block device");
+        for target in [Path::new("/dev/full"), &pipe] {
+            symlink(target, &link).unwrap();
+            AtomicFile::write_output(&link, "new").unwrap();
+            assert!(!link.is_symlink() && fs::read_to_string(&link).unwrap() == "new", "the link is replaced");
+            fs::remove_file(&link).unwrap();
+        }
+        for stream in ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/2", "/dev/null"] {
+            assert!(is_stream(Path::new(stream)), "{stream}");
+        }
+        assert!(!is_stream(Path::new("/dev/shm/stdout")) && !is_stream(folder.path()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use argiope_runtime::atomic_file::open_or_create;
+use argiope_runtime::atomic_file::{self, open_or_create};
 
 use super::standard_output;
 
@@ -34,9 +34,9 @@ pub struct RecordStream {
 }
 
 impl RecordStream {
-    /// Whether the target is standard output, a device or a pipe: written data cannot be removed again.
+    /// Whether the target is standard output or another stream: written data cannot be removed again.
     pub fn is_stream(path: &Path) -> bool {
-        path == Path::new("-") || std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
+        path == Path::new("-") || atomic_file::is_stream(path)
     }
 
     /// Opens the target. The error is a message for the user.
