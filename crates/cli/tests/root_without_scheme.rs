@@ -224,6 +224,15 @@ fn an_end_in_the_middle_of_the_handshake_stops_the_crawl() {
     check_stops(&port, &[], "handshake", &["closed the connection during the TLS handshake"]);
 }
 
+#[test]
+fn an_end_in_the_middle_of_a_message_of_tls_stops_the_crawl() {
+    for length in [2, 5, 20] {
+        let begun = server_hello(3, [0xc0, 0x2f])[..length].to_vec();
+        let port = Port::open("127.6.40.16", reply(begun));
+        check_stops(&port, &[], "handshake", &["closed the connection during the TLS handshake"]);
+    }
+}
+
 /// Sends these bytes, and then nothing until the client gives up.
 fn stall(bytes: Vec<u8>) -> impl Fn(TcpStream) + Send + Sync {
     move |mut stream| {

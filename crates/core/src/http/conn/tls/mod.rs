@@ -138,7 +138,7 @@ impl Tls {
         let result = self.session.process_new_packets();
         self.collect_ciphertext();
         let state = result.map_err(|error| explain(&error, self.has_record))?;
-        self.has_record |= self.record.complete_size().is_some();
+        self.has_record |= self.record.is_begun();
         if let Some(size) = self.record.complete_size()
             && state.plaintext_bytes_to_read() > 0
         {
@@ -270,6 +270,12 @@ impl Record {
     fn size(&self) -> Option<usize> {
         let [.., high, low] = self.header;
         (self.received >= RECORD_HEADER).then(|| RECORD_HEADER + usize::from(u16::from_be_bytes([high, low])))
+    }
+
+    /// Whether the bytes so far are those of a TLS record: a type from 20 to 23, and the version 3. Half a record is one.
+    fn is_begun(&self) -> bool {
+        let [kind, version, ..] = self.header;
+        self.received >= 2 && matches!(kind, 20..=23) && version == 3
     }
 
     /// The size of the record; `None` until it is complete.
