@@ -38,7 +38,7 @@ pub struct CtlArgs {
 #[derive(Subcommand, Debug)]
 #[command(disable_help_subcommand = true)]
 pub enum CtlAction {
-    /// Start no request until the crawl is resumed
+    /// Start no page until the crawl is resumed; requests of rendered pages that are open still start
     Pause,
     /// Continue after a pause
     Resume,
