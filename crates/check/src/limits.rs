@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use argiope_core::Url;
+use argiope_core::base::url::registrable_domain;
 use argiope_core::page::page_budget::{PageBudget, VISIT};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -10,6 +11,8 @@ use crate::options::CheckLimits;
 
 /// Memory of a target beside the bytes of its URL, which is stored twice.
 const TARGET_BYTES: u64 = 160;
+/// How many times the URLs of one host all hosts of a domain may have: anyone can give a domain any number of names.
+const DOMAIN_FACTOR: usize = 4;
 /// Maximum number of hosts that are named in the notes about limits.
 const MAX_NAMED: usize = 10;
 
@@ -68,19 +71,22 @@ impl TargetMemory {
     }
 }
 
-/// How many distinct external URLs of each host, and of all, a check requests. Targets of redirects count too.
+/// How many distinct external URLs of each host, of each domain and of all, a check requests. Targets of redirects count too.
 #[derive(Debug)]
 pub(crate) struct RequestLimits {
     limits: CheckLimits,
     /// Whether a URL may be requested, by its hash. Holds every external URL that was counted.
     counted: HashMap<u64, bool>,
     hosts: HashMap<String, HostCount>,
+    /// By registrable domain, written as `*.DOMAIN`. A host without one, such as an address, is not listed.
+    domains: HashMap<String, HostCount>,
     run: HostCount,
 }
 
 impl RequestLimits {
     pub fn new(limits: CheckLimits) -> Self {
-        Self { limits, counted: HashMap::new(), hosts: HashMap::new(), run: HostCount::default() }
+        let (hosts, domains) = (HashMap::new(), HashMap::new());
+        Self { limits, counted: HashMap::new(), hosts, domains, run: HostCount::default() }
     }
 
     /// Whether this URL may be requested. A URL is counted once.
@@ -90,23 +96,46 @@ impl RequestLimits {
             return *known;
         }
         let has_room = self.run.requested < self.limits.external_urls;
-        let is_within = has_room && self.hosts.entry(host_of(url)).or_default().add(self.limits.host_urls);
+        let host = host_of(url);
+        let host_urls = self.limits.host_urls;
+        let is_within = has_room && self.domain_has_room(&host) && self.count_of(host).add(host_urls);
         self.run.requested += usize::from(is_within);
         self.run.left_out += usize::from(!has_room);
         self.counted.insert(hash, is_within);
         is_within
     }
 
+    fn count_of(&mut self, host: String) -> &mut HostCount {
+        self.hosts.entry(host).or_default()
+    }
+
+    /// Counts a URL for the domain of its host, if the host itself has room. Returns whether it is within the limit.
+    fn domain_has_room(&mut self, host: &str) -> bool {
+        let is_full = self.hosts.get(host).is_some_and(|count| count.requested >= self.limits.host_urls);
+        match registrable_domain(host) {
+            Some(domain) if !is_full => {
+                let limit = self.limits.host_urls.saturating_mul(DOMAIN_FACTOR);
+                self.domains.entry(format!("*.{domain}")).or_default().add(limit)
+            }
+            _ => true,
+        }
+    }
+
     /// Counts a URL that was requested because another one redirects to it.
     pub fn count(&mut self, url: &str) {
         if self.counted.insert(xxh3_64(url.as_bytes()), true).is_none() {
-            self.hosts.entry(host_of(url)).or_default().requested += 1;
+            let host = host_of(url);
+            if let Some(domain) = registrable_domain(&host) {
+                self.domains.entry(format!("*.{domain}")).or_default().requested += 1;
+            }
+            self.count_of(host).requested += 1;
             self.run.requested += 1;
         }
     }
 
     /// What the user reads about URLs over the limits.
-    pub fn notes(self) -> Vec<String> {
+    pub fn notes(mut self) -> Vec<String> {
+        self.hosts.extend(self.domains);
         notes(self.hosts, &self.run, &self.limits)
     }
 }
@@ -176,6 +205,26 @@ mod tests {
                 "a: 1 of its URLs were not requested (at most 2 of one host are)",
                 "2 external URLs were not requested (at most 4 are)",
             ]
+        );
+    }
+
+    #[test]
+    fn the_hosts_of_a_domain_share_a_limit() {
+        let mut requests = RequestLimits::new(CheckLimits { external_urls: 100, ..limits() });
+        let within = |requests: &mut RequestLimits, domain: &str| {
+            (0..20).filter(|n| requests.may_request(&format!("https://h{n}.{domain}/"))).count()
+        };
+        assert_eq!(within(&mut requests, "victim.example"), 8);
+        assert_eq!(within(&mut requests, "github.io"), 20, "the hosts of different owners are domains of their own");
+        let full = (0..20).filter(|n| requests.may_request(&format!("https://one.other.example/{n}"))).count();
+        assert_eq!(
+            (full, within(&mut requests, "other.example")),
+            (2, 6),
+            "URLs over the limit of a host do not count"
+        );
+        let notes = requests.notes();
+        assert!(
+            notes.contains(&"*.victim.example: 12 of its URLs were not requested (--max-external-per-host 2)".into())
         );
     }
 
