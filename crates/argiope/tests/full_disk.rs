@@ -68,11 +68,12 @@ impl Drop for SmallDisk {
 }
 
 /// Crawls to the end or to an error. Returns the pages that were delivered.
-fn crawl(root: &str, directory: &Path) -> (BTreeSet<String>, Result<u64, Error>) {
+fn crawl(root: &str, directory: &Path, is_archived: bool) -> (BTreeSet<String>, Result<u64, Error>) {
     let (sender, result) = channel();
     let (root, directory) = (root.to_owned(), directory.to_owned());
     std::thread::spawn(move || {
         let builder = Crawl::builder(root.as_str()).robots(RobotsPolicy::Ignore).pace(Pace::Full).directory(&directory);
+        let builder = builder.configure(|config| config.warc = is_archived);
         let mut delivered = BTreeSet::new();
         let left = builder.start_blocking().and_then(|mut pages| {
             delivered.extend(pages.by_ref().map(|page| page.url().path().to_owned()));
@@ -88,17 +89,19 @@ fn crawl(root: &str, directory: &Path) -> (BTreeSet<String>, Result<u64, Error>)
 fn a_full_file_system_ends_the_crawl_and_no_page_is_lost_when_it_resumes() {
     let (_web, root) = serve();
     let expected: BTreeSet<String> = (0..PAGES).map(path).chain(["/".to_owned()]).collect();
-    for size in ["16k", "64k", "150k", "256k", "400k"] {
+    let plain = ["16k", "64k", "150k", "256k", "400k"].map(|size| (size, false));
+    let archived = ["16k", "64k", "150k", "256k", "400k", "1m"].map(|size| (size, true));
+    for (size, is_archived) in plain.into_iter().chain(archived) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut disk = SmallDisk::mount(&folder.path().canonicalize().expect("a path"), size);
         let directory = disk.path.join("full.crawl");
-        let (mut delivered, result) = crawl(&root, &directory);
+        let (mut delivered, result) = crawl(&root, &directory, is_archived);
         let message = result.expect_err("the disk is full").to_string();
-        assert!(message.contains("No space left on device"), "{size}: {message}");
+        assert!(message.contains("No space left on device"), "{size}, {is_archived}: {message}");
         disk.enlarge();
-        let (more, result) = crawl(&root, &directory);
-        assert_eq!(result.expect("it resumes"), 0, "{size}");
+        let (more, result) = crawl(&root, &directory, is_archived);
+        assert_eq!(result.expect("it resumes"), 0, "{size}, {is_archived}");
         delivered.extend(more);
-        assert_eq!(delivered, expected, "{size}");
+        assert_eq!(delivered, expected, "{size}, {is_archived}");
     }
 }
