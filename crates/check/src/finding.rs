@@ -30,7 +30,7 @@ pub enum FaultKind {
     Robots,
     /// The address is on a private network.
     PrivateAddress,
-    /// A file whose name is that of a document, but which must not be read, or a fragment of it.
+    /// A document that must not be read, or was not read to its end, or a fragment of it.
     NotRead,
 }
 
@@ -73,7 +73,7 @@ impl FaultKind {
             Self::MissingFile => "The file does not exist",
             Self::Robots => "robots.txt disallows the request",
             Self::PrivateAddress => "The address is on a private network and was not requested",
-            Self::NotRead => "The document was not read",
+            Self::NotRead => "The document was not read, or not to its end",
         }
     }
 }
@@ -144,6 +144,14 @@ pub struct LinkFinding {
     pub fault: Fault,
     /// Every place that references the target.
     pub on: Vec<Occurrence>,
+}
+
+impl LinkFinding {
+    /// The finding of a document that was not read, or not to its end. What it references is not known.
+    pub(crate) fn not_read(page: String, why: &str) -> Self {
+        let on = vec![Occurrence { page: page.clone(), line: 0, column: 0, text: String::new() }];
+        Self { url: page, fault: Fault::unknown(FaultKind::NotRead, why), on }
+    }
 }
 
 /// The totals of a check.

@@ -85,7 +85,7 @@ pub(crate) struct Reference<'a> {
 }
 
 /// References of one document that are read. Each takes memory until the document is judged.
-const MAX_REFERENCES: usize = 100_000;
+const MAX_REFERENCES: usize = 300_000;
 
 /// The references of a document.
 #[derive(Debug, Default)]

@@ -226,17 +226,16 @@ impl FolderCheck<'_> {
         (found, unkept)
     }
 
-    /// A finding for each document and folder that must not be read.
+    /// A finding for each document and folder that must not be read, and for each document that was not read to its end.
     fn refused(&self) -> impl Iterator<Item = LinkFinding> + '_ {
         let entries = self.tree.entries().iter();
         let documents = entries.filter_map(|entry| Some((entry.path.as_str(), entry.source, entry.refusal?)));
         let reason = "not read: the symbolic link leads out of the folder";
         let folders = self.tree.refused_folders.iter().map(move |(path, source)| (path.as_str(), *source, reason));
-        documents.chain(folders).map(|(path, source, reason)| {
-            let page = self.shown_path(path, source);
-            let on = vec![Occurrence { page: page.clone(), line: 0, column: 0, text: String::new() }];
-            LinkFinding { url: page, fault: Fault::unknown(FaultKind::NotRead, reason), on }
-        })
+        let cut = self.cut.iter().filter_map(|id| self.entry(*id));
+        let cut = cut.map(|entry| (entry.path.as_str(), entry.source, document::CUT));
+        let all = documents.chain(folders).chain(cut);
+        all.map(|(path, source, reason)| LinkFinding::not_read(self.shown_path(path, source), reason))
     }
 
     /// Adds suggestions to the findings.

@@ -46,6 +46,8 @@ pub struct FolderCheck<'a> {
     anchors: Vec<OnceLock<AnchorSet>>,
     /// The documents in output order.
     documents: Vec<FileId>,
+    /// The documents that were not read to their end.
+    cut: Vec<FileId>,
     /// The results of the first pass.
     scans: Vec<PageScan>,
     remote: Mutex<RemoteTable>,
@@ -92,8 +94,8 @@ struct PageScan {
     unkept: u64,
     /// A note for the user, if the document could not be read.
     unreadable: Option<String>,
-    /// A note for the user, if the document was not read to its end.
-    cut: Option<String>,
+    /// Whether the document was not read to its end.
+    is_cut: bool,
 }
 
 /// A reference to an element of a document that was not read yet.
@@ -169,6 +171,7 @@ impl<'a> FolderCheck<'a> {
             current: current.to_string_lossy().into_owned(),
             anchors,
             documents,
+            cut: Vec::new(),
             scans: Vec::new(),
             remote: Mutex::new(RemoteTable {
                 index: HashMap::new(),
@@ -213,7 +216,8 @@ impl<'a> FolderCheck<'a> {
             summary.not_checked += scan.not_checked;
             summary.ignored += scan.ignored;
             summary.over_limits += scan.over_limits;
-            self.notes.extend(scan.unreadable.take().or(scan.cut.take()));
+            self.notes.extend(scan.unreadable.take());
+            self.cut.extend(scan.is_cut.then_some(scan.document));
         }
         self.summary = summary;
         self.scans = scans;
@@ -230,12 +234,12 @@ impl<'a> FolderCheck<'a> {
         }
         let decoded = DecodedText::of_file(buffer, kind);
         let document = document::read(&decoded.text, kind, hashes);
-        if document.is_cut {
-            scan.cut = Some(format!("{}: {}", self.shown_path(&entry.path, entry.source), document::CUT));
-        }
-        if let Some(anchors) = self.anchors.get(id as usize) {
+        scan.is_cut = document.is_cut;
+        let found = hashes.take();
+        // Of a document that was not read to its end, fragments are not judged.
+        if let Some(anchors) = self.anchors.get(id as usize).filter(|_| !document.is_cut) {
             // Ignored: each document is read once, so the anchors are not set yet.
-            let _ = anchors.set(hashes.take());
+            let _ = anchors.set(found);
         }
         let Some(mut open) = self.open(id, entry, kind, document.base.as_deref(), &decoded) else {
             return scan;

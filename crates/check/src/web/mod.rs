@@ -75,6 +75,8 @@ struct SiteReader {
     spool_error: Option<io::Error>,
     summary: CheckSummary,
     notes: Vec<String>,
+    /// The pages that were not read to their end.
+    cut: Vec<Box<str>>,
     /// What the current page may cause.
     budget: ReferenceBudget,
     memory: TargetMemory,
@@ -339,6 +341,7 @@ impl SiteReader {
             spool_error: None,
             summary: CheckSummary::default(),
             notes: Vec::new(),
+            cut: Vec::new(),
             budget: ReferenceBudget::new(0, &options.limits),
             memory: TargetMemory::new(&options.limits),
         })
@@ -390,7 +393,7 @@ impl SiteReader {
     ) -> io::Result<()> {
         let document = document::read(text, DocumentType::Html, &mut self.hashes);
         if document.is_cut {
-            self.notes.push(format!("{url}: {}", document::CUT));
+            self.cut.push(url.as_str().into());
         }
         let page_url = BaseUrl::new(url);
         let base = document.base.as_deref().and_then(|base| page_url.rebased(base, encoding)).unwrap_or(page_url);
@@ -550,6 +553,7 @@ impl SiteReader {
             }
         })?;
         report.summary.over_limits += over_limits;
+        report.findings.extend(self.cut.into_iter().map(|url| LinkFinding::not_read(url.into_string(), document::CUT)));
         report.findings.sort_by(|a, b| a.on.first().cmp(&b.on.first()));
         suggest(&mut report.findings, &self.results);
         Ok(report)

@@ -67,6 +67,29 @@ const SITE: &[(&str, &str)] = &[
     ("public/assets/x.css", ""),
 ];
 
+/// The document is valid, and has more references than are read. The last one is broken.
+#[test]
+fn a_document_that_is_not_read_to_its_end_is_a_finding_in_every_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let links = "<a href=b.html>b</a>".repeat(300_000);
+    write(
+        folder.path(),
+        &[("a.html", &format!("{links}<p id=end><a href=missing.html>")), ("b.html", "<a href=a.html#end>")],
+    );
+    for (format, words) in [
+        ("text", "not read to its end"),
+        ("json", "\"not_read\""),
+        ("junit", "not read"),
+        ("sarif", "not_read"),
+        ("github", "not read"),
+    ] {
+        let output = argiope(folder.path(), &[".", "--external", "no", "--format", format], "");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let shown = text(&output.stdout);
+        assert!(shown.contains(words) && !shown.contains("no element"), "{format}: {shown}");
+    }
+}
+
 #[test]
 fn a_folder_is_checked_with_clean_urls_and_fragments() {
     let folder = tempfile::tempdir().expect("a folder");
