@@ -106,6 +106,7 @@ fn hostile_files() -> Vec<(&'static str, Vec<u8>)> {
     let bomb = deflated(&vec![b' '; 20 << 20]);
     let show = b"BT /F 9 Tf <0001> Tj ET";
     let kids = [b"<</Pages 2 0 R>>".to_vec(), b"<</Kids [3 0 R 2 0 R 2 0 R]>>".to_vec(), page("4 0 R", "")];
+    let own_kids = format!("<</Kids [{}]>>", "2 0 R ".repeat(20_000)).into_bytes();
     let annotated = format!("<</Annots [{}]>>", "4 0 R ".repeat(5_000)).into_bytes();
     let link = format!("<</A <</URI (http://h/{})>>>>", "a".repeat(100_000)).into_bytes();
     let short_link = b"<</A <</URI (http://h/a)>>>>".to_vec();
@@ -118,6 +119,7 @@ fn hostile_files() -> Vec<(&'static str, Vec<u8>)> {
         ("nested objects", around(page("4 0 R", ""), &[[b"[".repeat(10_000), b"1 0 obj[".repeat(10_000)].concat()])),
         ("nested arrays", around(page("4 0 R", ""), &[b"[0 ".repeat(20_000)])),
         ("a loop of pages", file(&kids, "")),
+        ("a node that names itself often", file(&[kids[0].clone(), own_kids], "")),
         ("packed objects", around(page("4 0 R", ""), &[stream("/Type/ObjStm /N 1000000 /First 10", &packed)])),
         ("a range repeated", in_font(show, "", &b"<0000> <fffe> <0041> 1 beginbfrange endbfrange ".repeat(17_000))),
         (

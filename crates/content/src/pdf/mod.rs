@@ -24,6 +24,8 @@ const PACKED: usize = 4;
 /// The maximum number of pages that are read, and how deep their tree may be.
 const MAX_PAGES: usize = 10_000;
 const MAX_TREE: usize = 32;
+/// Steps of visiting a node of the tree of pages.
+const STEPS_OF_NODE: usize = 64;
 /// The maximum number of links.
 const MAX_LINKS: usize = 10_000;
 /// The steps and the memory for each byte of a text until it is written: lines, paragraphs, words, text and Markdown. They
@@ -236,26 +238,30 @@ fn decoded(bytes: &[u8]) -> String {
     }
 }
 
-/// Collects the pages of a tree with the resources that they inherit.
+/// Collects the pages of a tree with the resources that they inherit. Returns whether the walk continues: every visit is
+/// charged, also one below the deepest level, because a node may name itself any number of times.
 fn collect_pages<'o>(
     objects: &'o Objects<'_>,
     (node, inherited): (&'o Value, &'o Value),
     depth: usize,
     pages: &mut Vec<(&'o Value, &'o Value)>,
-) {
-    if depth > MAX_TREE || pages.len() >= MAX_PAGES || !objects.spend(16) {
-        return;
+) -> bool {
+    if pages.len() >= MAX_PAGES || !objects.spend(STEPS_OF_NODE) {
+        return false;
+    }
+    if depth > MAX_TREE {
+        return true;
     }
     let own = objects.entry(node, "Resources");
     let resources = if *own == Value::Null { inherited } else { own };
     let kids = objects.entry(node, "Kids");
     if let Value::Array(kids) = kids {
-        for kid in kids {
-            collect_pages(objects, (kid, resources), depth + 1, pages);
-        }
-    } else if *objects.resolve(node) != Value::Null && objects.hold(2 * size_of::<(&Value, &Value)>()) {
+        return kids.iter().all(|kid| collect_pages(objects, (kid, resources), depth + 1, pages));
+    }
+    if *objects.resolve(node) != Value::Null && objects.hold(2 * size_of::<(&Value, &Value)>()) {
         pages.push((node, resources));
     }
+    true
 }
 
 /// Joins the pieces of a page to lines, and lines to paragraphs.
