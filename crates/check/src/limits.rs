@@ -224,7 +224,7 @@ mod tests {
         );
         let notes = requests.notes();
         assert!(
-            notes.contains(&"*.victim.example: 12 of its URLs were not requested (--max-external-per-host 2)".into())
+            notes.contains(&"*.victim.example: 12 of its URLs were not requested (at most 2 of one host are)".into())
         );
     }
 
