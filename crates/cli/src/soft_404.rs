@@ -1,7 +1,7 @@
 //! Error pages that are sent with status 200 (soft 404s): [`says_not_found`] reads what a page says, [`ErrorAnswers`]
 //! compares it with the answer of its host for a page that does not exist.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use argiope_core::UrlRef;
 use argiope_core::base::digest::BodyDigest;
@@ -91,14 +91,21 @@ const ERROR_WORDS: &[&str] = &[
     "שגיאה",
 ];
 
-/// Whether a page with status 200 says in its title or main heading that there is no such page.
+/// Whether a title or a main heading says that there is no such page.
 pub fn says_not_found(title: Option<&str>, heading: Option<&str>, words: Option<u64>) -> bool {
     words.is_some_and(|words| words <= MAX_WORDS) && [title, heading].into_iter().flatten().any(is_error_title)
 }
 
-/// The answers of hosts for pages that do not exist, by origin. Only answers with status 200.
+/// What is known about how hosts answer for pages that do not exist, by origin.
 #[derive(Debug, Default)]
-pub struct ErrorAnswers(HashMap<String, ErrorAnswer>);
+pub struct ErrorAnswers {
+    /// Answers with status 200.
+    answers: HashMap<String, ErrorAnswer>,
+    /// Origins that answer with status 404 or 410, as they should.
+    honest: HashSet<String>,
+    /// The bodies of roots.
+    first_pages: HashSet<BodyDigest>,
+}
 
 #[derive(Debug)]
 struct ErrorAnswer {
@@ -124,22 +131,43 @@ impl ErrorAnswers {
         record.r#type == "aux" && record.r#for.as_deref() == Some("probe") && record.status == Some(200)
     }
 
-    /// Adds the answer of a host, if this is the record of one.
+    /// Adds a record: the answer of a host, or a root.
     pub fn add(&mut self, record: &StoredRecord) {
-        let Some(origin) = origin_of(&record.url).filter(|_| Self::is_error_answer(record)) else { return };
-        let (digest, minhash, shape) = (record.digest, record.minhash, Shape::of(record));
-        let answer = ErrorAnswer { url: record.url.to_string(), digest, minhash, shape };
-        self.0.insert(origin.to_owned(), answer);
+        if record.is_page() && record.depth() == 0 {
+            self.first_pages.extend(record.digest);
+        }
+        let is_probe = record.r#type == "aux" && record.r#for.as_deref() == Some("probe");
+        let Some(origin) = origin_of(&record.url).filter(|_| is_probe) else { return };
+        match record.status {
+            Some(404 | 410) => _ = self.honest.insert(origin.to_owned()),
+            Some(200) => self.add_answer(origin, record),
+            _ => {}
+        }
     }
 
-    /// The URL that does not exist and whose answer this page resembles. Roots are never compared, because some sites
-    /// answer every path with their first page. Pages that need scripts are not either: their text is not known.
+    fn add_answer(&mut self, origin: &str, record: &StoredRecord) {
+        let (digest, minhash, shape) = (record.digest, record.minhash, Shape::of(record));
+        let answer = ErrorAnswer { url: record.url.to_string(), digest, minhash, shape };
+        self.answers.insert(origin.to_owned(), answer);
+    }
+
+    /// Whether a page with status 200 says in its title or main heading that there is no such page. What a page says does
+    /// not count if its host is known to answer with status 404 for such pages.
+    pub fn says_not_found(&self, record: &StoredRecord) -> bool {
+        says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words)
+            && !origin_of(&record.url).is_some_and(|origin| self.honest.contains(origin))
+    }
+
+    /// The URL that does not exist and whose answer this page resembles. Roots are never compared, and nothing is compared
+    /// with an answer that is a root: some sites and applications answer every path with their first page. Pages that need
+    /// scripts are not compared either: their text is not known.
     pub fn resembled(&self, record: &StoredRecord) -> Option<&str> {
         if record.status != Some(200) || record.depth() == 0 || record.needs_scripts {
             return None;
         }
-        let answer = self.0.get(origin_of(&record.url)?)?;
-        answer.resembles(record).then_some(&answer.url)
+        let answer = self.answers.get(origin_of(&record.url)?)?;
+        let is_first_page = answer.digest.is_some_and(|digest| self.first_pages.contains(&digest));
+        (!is_first_page && answer.resembles(record)).then_some(&answer.url)
     }
 }
 
@@ -280,5 +308,33 @@ mod tests {
         assert!(!like(page("http://h.example/a", minhash("1111222233335555"))));
         let other_title = serde_json::json!({ "minhash": "1111222233334455", "title": "Shoes" });
         assert!(!like(page("http://h.example/a", other_title)));
+    }
+
+    #[test]
+    fn a_host_that_answers_as_it_should_and_one_that_sends_its_first_page_have_no_error_pages() {
+        let digest = |number: u64| format!("xxh3:{number:032x}");
+        let page = |url: &str, depth: u64, number: u64, title: &str| {
+            record(serde_json::json!({
+                "v": 1, "type": "page", "url": url, "outcome": "ok", "status": 200, "depth": depth, "words": 120,
+                "title": title, "digest": digest(number),
+            }))
+        };
+        let probe = |url: &str, status: u16, number: u64| {
+            let (kind, outcome) = ("aux", if status == 200 { "ok" } else { "http_error" });
+            record(serde_json::json!({
+                "v": 1, "type": kind, "for": "probe", "url": url, "outcome": outcome, "status": status,
+                "digest": digest(number),
+            }))
+        };
+        let title = "Error 404 explained";
+        let mut answers = ErrorAnswers::default();
+        assert!(answers.says_not_found(&page("http://a.example/x", 1, 5, title)), "the host was not asked");
+        answers.add(&probe("http://a.example/argiope-1", 404, 9));
+        assert!(!answers.says_not_found(&page("http://a.example/x", 1, 5, title)));
+        assert!(answers.says_not_found(&page("http://b.example/x", 1, 5, title)));
+        answers.add(&probe("http://b.example/argiope-1", 200, 1));
+        assert!(answers.resembled(&page("http://b.example/x", 1, 1, "Shop")).is_some());
+        answers.add(&page("http://b.example/", 0, 1, "Shop"));
+        assert!(answers.resembled(&page("http://b.example/x", 1, 1, "Shop")).is_none(), "an application");
     }
 }

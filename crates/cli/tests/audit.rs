@@ -75,10 +75,8 @@ fn every_problem_is_found_and_clean_pages_have_no_findings() {
         let is_tested = AUDIT_CASES.iter().any(|case| case.id == id) || of_check.contains(&id);
         assert!(is_tested || unjudged.contains(id), "{id} has no page");
     }
-    // Pages and a sitemap of the site fail. `orphans_are_judged_only_if_every_page_was_read` has a site without failures.
-    let unread = ["orphan", "sitemap-missing"];
-    let expected: BTreeSet<&str> = of_scripts.into_iter().chain(unread).collect();
-    assert_eq!(unjudged, expected, "resources and texts were recorded");
+    let expected: BTreeSet<&str> = of_scripts.into_iter().chain(["orphan", "sitemap-missing"]).collect();
+    assert_eq!(unjudged, expected, "a page answers with an error, and a sitemap is cut");
     let faulty_robots = format!("{root}robots.txt");
     let robots = found["findings"].as_array().expect("findings").iter().find(|finding| finding["id"] == "robots-fault");
     let files: Vec<&str> = robots.expect("found")["pages"]
@@ -254,59 +252,6 @@ fn crawl_chain(folder: &Path, more: &[&str]) {
     assert!(output.status.code() != Some(2), "{}", text(&output.stderr));
 }
 
-/// Audits a site whose start page links to `/other`, with an index of two sitemaps, of which the first lists `/alone`.
-fn audit_of_site(other: Response, second_sitemap: Response) -> serde_json::Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let site = Site::http("127.0.0.1:0").expect("a socket");
-    let root = site.url("/");
-    let xml = |text: String| Response::bytes(text).content_type("application/xml");
-    let children = ["/a.xml", "/b.xml"].map(|path| format!("<sitemap><loc>{}</loc></sitemap>", site.url(path)));
-    let index = xml(format!("<sitemapindex>{}</sitemapindex>", children.concat()));
-    let listed = xml(format!("<urlset><url><loc>{}</loc></url></urlset>", site.url("/alone")));
-    let page = || Response::html("<title>A page of the site</title><h1>A page</h1><p>words <a href=/other>other</a>");
-    let site = site
-        .page("/", page())
-        .page("/alone", page())
-        .page("/other", other)
-        .page("/sitemap.xml", index)
-        .page("/a.xml", listed)
-        .page("/b.xml", second_sitemap)
-        .fallback(Response::status(404));
-    let _web = PracticeWeb::new().site(site).start().expect("a server");
-    let output = argiope(folder.path(), &["crawl", "-q", "-d", "d.crawl", "--sitemap", "--max-tries", "1", &root]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    audit(folder.path(), &["--only", "orphan,sitemap-missing"])
-}
-
-#[test]
-fn a_page_or_sitemap_that_was_not_read_leaves_findings_unjudged() {
-    let readable = || Response::html("<title>A page of the site</title><h1>A page</h1><p>words");
-    let urlset = || Response::bytes("<urlset></urlset>").content_type("application/xml");
-    let of = |found: &serde_json::Value, id: &str| {
-        let findings = found["findings"].as_array().expect("a list");
-        (findings.iter().any(|finding| finding["id"] == id), found["not_judged"].to_string())
-    };
-    for other in [readable(), Response::status(404), Response::status(410)] {
-        let found = audit_of_site(other, urlset());
-        assert!(of(&found, "orphan").0, "{found}");
-        assert!(!of(&found, "orphan").1.contains("orphan"), "{found}");
-    }
-    let application = Response::html("<title>The application</title><div id=app></div><script src=/app.js></script>");
-    for (other, why) in [
-        (Response::status(500), "could not be read because of errors"),
-        (Response::status(403), "could not be read because of errors"),
-        (application, "look empty without scripts"),
-    ] {
-        let (is_found, not_judged) = of(&audit_of_site(other, urlset()), "orphan");
-        assert!(!is_found && not_judged.contains(why), "{not_judged}");
-    }
-    let found = audit_of_site(readable(), urlset());
-    assert!(of(&found, "sitemap-missing").0, "/other is in no sitemap: {found}");
-    let found = audit_of_site(readable(), Response::status(500));
-    let (is_found, not_judged) = of(&found, "sitemap-missing");
-    assert!(!is_found && not_judged.contains("a sitemap could not be read to its end"), "{found}");
-}
-
 #[test]
 fn orphans_are_judged_only_if_every_page_was_read() {
     let judged = |more: &[&str]| {
@@ -330,4 +275,91 @@ fn orphans_are_judged_only_if_every_page_was_read() {
         assert!(orphans.is_empty(), "{more:?}: {orphans:?}");
         assert!(not_judged.contains("orphan") && not_judged.contains(why), "{more:?}: {not_judged}");
     }
+}
+
+/// Crawls a site whose sitemap lists `/lonely`, to which only the page `/hub` links, and whose `/hub` answers so. Returns
+/// the orphans, and what was not judged.
+fn orphans_with_hub(hub: Response, robots: &str, more: &[&str]) -> (String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let xml = format!("<urlset><url><loc>{}</loc></url></urlset>", site.url("/lonely"));
+    let site = site
+        .robots(robots)
+        .page("/", Response::html("<title>The first page</title><a href=/hub>hub</a>"))
+        .page("/hub", hub)
+        .page("/lonely", Response::html("<title>A page that one page links to</title>"))
+        .page("/sitemap.xml", Response::bytes(xml).content_type("application/xml"))
+        .fallback(Response::status(404));
+    let _web = PracticeWeb::new().site(site).start().expect("a server");
+    let usual = ["crawl", "-q", "-d", "d.crawl", "--sitemap", "--max-tries", "1", &root];
+    argiope(folder.path(), &[&usual, more].concat());
+    let found = audit(folder.path(), &["--only", "orphan"]);
+    (found["findings"].to_string(), found["not_judged"].to_string())
+}
+
+#[test]
+fn orphans_are_not_judged_if_a_page_could_not_be_read_whole() {
+    let page =
+        || Response::html("<title>The hub</title><a href=/>first</a> <a href=/2>two</a> <a href=/lonely>lonely</a>");
+    let (orphans, not_judged) = orphans_with_hub(page(), "", &[]);
+    assert_eq!((orphans.as_str(), not_judged.contains("orphan")), ("[]", false), "{not_judged}");
+    // Links on pages that robots.txt forbids do not count.
+    let closed = "User-agent: *\nDisallow: /hub\n";
+    for (hub, robots) in [(Response::status(404), ""), (Response::status(410), ""), (page(), closed)] {
+        let (orphans, not_judged) = orphans_with_hub(hub, robots, &[]);
+        assert!(orphans.contains("/lonely") && !not_judged.contains("orphan"), "{orphans} {not_judged}");
+    }
+    let application = Response::html("<title>The hub</title><div id=app></div><script src=/app.js></script>");
+    for (hub, more, cause) in [
+        (Response::status(500), &[][..], "1 answered with an error"),
+        (Response::status(403), &[], "1 answered with an error"),
+        (page(), &["--max-links", "2"], "1 cut"),
+        (page(), &["--max-size", "60"], " cut"),
+        (application, &[], "1 empty without scripts"),
+    ] {
+        let (orphans, not_judged) = orphans_with_hub(hub, "", more);
+        assert_eq!(orphans, "[]", "{cause}");
+        assert!(not_judged.contains("orphan") && not_judged.contains(cause), "{cause}: {not_judged}");
+    }
+}
+
+#[test]
+fn pages_are_missing_from_a_sitemap_only_if_all_sitemaps_were_read() {
+    let index = |urls: &[String]| {
+        let listed: String = urls.iter().map(|url| format!("<sitemap><loc>{url}</loc></sitemap>")).collect();
+        Response::bytes(format!("<sitemapindex>{listed}</sitemapindex>")).content_type("application/xml")
+    };
+    let list = |url: &str| {
+        Response::bytes(format!("<urlset><url><loc>{url}</loc></url></urlset>")).content_type("application/xml")
+    };
+    let judged = |second: &dyn Fn(&Site) -> Response| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let site = Site::http("127.0.0.1:0").expect("a socket");
+        let root = site.url("/");
+        let (both, deeper) = ([site.url("/a.xml"), site.url("/b.xml")], [site.url("/c.xml")]);
+        let (first, second) = (list(&site.url("/one")), second(&site));
+        let site = site
+            .robots("")
+            .page("/", Response::html("<title>The first page</title><a href=/one>1</a> <a href=/two>2</a>"))
+            .page("/one", Response::html("<title>The page in the first sitemap</title>"))
+            .page("/two", Response::html("<title>The page in the second sitemap</title>"))
+            .page("/sitemap.xml", index(&both))
+            .page("/a.xml", first)
+            .page("/b.xml", second)
+            .page("/c.xml", index(&deeper))
+            .fallback(Response::status(404));
+        let _web = PracticeWeb::new().site(site).start().expect("a server");
+        argiope(folder.path(), &["crawl", "-q", "-d", "d.crawl", "--sitemap", "--max-tries", "1", &root]);
+        let found = audit(folder.path(), &[]);
+        let has = |list: &str, id: &str| found[list].to_string().contains(id);
+        (has("findings", "sitemap-missing"), has("not_judged", "sitemap-missing"), has("findings", "sitemap-fault"))
+    };
+    assert_eq!(judged(&|site| list(&site.url("/two"))), (false, false, false));
+    assert_eq!(judged(&|site| list(&site.url("/other"))), (true, false, false));
+    assert_eq!(judged(&|_| Response::status(500)), (false, true, true));
+    assert_eq!(judged(&|_| Response::status(404)), (true, false, true), "what does not exist lists nothing");
+    assert_eq!(judged(&|_| Response::html("log in")), (false, true, true));
+    // An index in an index is read, one that is deeper is not.
+    assert_eq!(judged(&|site| index(&[site.url("/c.xml")])), (false, true, true));
 }

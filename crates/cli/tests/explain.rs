@@ -241,3 +241,26 @@ fn a_directory_that_is_being_crawled_can_be_read() {
     let report = stdout(&["report", directory]);
     assert!(report.starts_with("Interrupted after "), "{report}");
 }
+
+#[test]
+fn links_beyond_a_limit_and_pages_beyond_a_limit_are_explained() {
+    let site = Site::http("127.0.0.1:0").expect("a socket");
+    let root = site.url("/");
+    let site = site
+        .page("/", Response::links(["/one", "/two", "/three"]))
+        .page("/one", Response::html("one"))
+        .fallback(Response::status(404));
+    let _web = PracticeWeb::new().site(site).start().expect("the web is served");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (cut, stopped) = (folder.path().join("cut"), folder.path().join("stopped"));
+    argiope(&["crawl", &root, "-d", as_text(&cut), "-q", "--max-links", "1"]);
+    let explained = stdout(&["explain", as_text(&cut), "/three"]);
+    let line = format!(
+        "links       1 page with more links than --max-links allows; one of those links may lead here:\n            {root}\n"
+    );
+    assert!(explained.contains(&line), "{explained}");
+    argiope(&["crawl", &root, "-d", as_text(&stopped), "-q", "--max-pages", "2"]);
+    let explained = stdout(&["explain", as_text(&stopped), "/three"]);
+    let line = "queued: found, not requested yet; the last run ended: stopped at the page limit\n";
+    assert!(explained.contains(line), "{explained}");
+}

@@ -6,7 +6,7 @@ use crate::base::budget;
 use crate::crawl::fetch;
 use crate::crawl::rules;
 use crate::crawl::rules::Config;
-use crate::crawl::schedule::{keeper, lane, workbench};
+use crate::crawl::schedule::{lane, workbench};
 use crate::crawl::settings::Settings;
 use crate::http::conn::{Limits, MAX_DRAIN, MAX_INTERMEDIATES, MAX_PROXY_HEAD, ZSTD_WINDOW_LOG};
 use crate::http::cookies;
@@ -88,7 +88,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("sitemap decoded", bytes(sitemap::MAX_BYTES)),
         ("URL in a sitemap", bytes(sitemap::MAX_LOCATION as u64)),
         ("entries of a sitemap", sitemap::SitemapBounds::default().max_entries.to_string()),
-        ("nesting of sitemap indexes", keeper::MAX_SITEMAP_DEPTH.to_string()),
+        ("nesting of sitemap indexes", sitemap::MAX_INDEX_DEPTH.to_string()),
         ("name and value of a cookie", bytes(cookies::MAX_COOKIE as u64)),
         ("an attribute of a cookie", bytes(cookies::MAX_ATTRIBUTE as u64)),
         ("`Set-Cookie` lines of a response", cookies::MAX_PER_RESPONSE.to_string()),

@@ -82,7 +82,7 @@ catalogue! {
     SitemapCanonical "sitemap-canonical" Warning "Sitemap lists pages whose canonical is another page" "The sitemap and the page name different URLs." "List the canonical URL.";
     HreflangNoReturn "hreflang-no-return" Warning "hreflang without a return link" "Search engines ignore a translation that does not point back." "Add the same hreflang set to the translated page.";
     HreflangCode "hreflang-code" Warning "Wrong hreflang codes" "Search engines ignore the entry." "Use ISO 639-1 languages and ISO 3166-1 regions, such as en-GB or x-default.";
-    Orphan "orphan" Warning "Orphans: in the sitemap, linked from no page that robots.txt allows" "Visitors cannot reach the page by browsing." "Link to the page, or remove it from the sitemap.";
+    Orphan "orphan" Warning "Orphans: in the sitemap, linked from no page that robots.txt allows" "Search engines do not reach the page by links, and visitors hardly by browsing." "Link to the page, or remove it from the sitemap.";
     InsecureLink "insecure-link" Warning "Links from https to http on the same site" "Visitors take a detour by a redirect, or lose https." "Link to the https URL.";
     ImageLarge "image-large" Warning "Large images" "The page takes long to load on slow connections." "Compress the image or serve a smaller one.";
     DuplicateBody "duplicate-body" Warning "Pages with the same content" "Search engines pick one and ignore the others." "Redirect to one URL, or name it as canonical.";

@@ -4,13 +4,14 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use argiope_core::crawl::rules::{Config, Rules, ScopeKind};
+use argiope_core::crawl::rules::Rules;
 use argiope_core::crawl::schedule::carryover::LaneNote;
 use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::{LinkKind, Outcome, UrlRef};
 use argiope_store::disk::{GraphRound, HistoryEvent, PageEdges};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::gaps::Gaps;
 use super::near_duplicates::{self, TextSketch};
 use crate::records::{self, ANY_FINGERPRINT_KEY, ReadError, StoredRecord};
 use crate::report::{FaultySitemap, is_guess};
@@ -102,70 +103,6 @@ pub struct SiteIndex {
     pub gaps: Gaps,
 }
 
-/// Why the crawl may not have every page of the site, and so not every link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gaps {
-    /// Whether the last run ended because no work was left.
-    pub is_finished: bool,
-    /// Whether a setting left out pages: a depth, a filter, a narrow scope, pages per host.
-    pub is_limited: bool,
-    /// Whether links were skipped as endless.
-    pub has_cuts: bool,
-    /// Whether a page was not read to its end, or has links beyond a limit.
-    pub has_cut_pages: bool,
-    /// Whether a page could not be read, although it may exist.
-    pub has_failed_pages: bool,
-    /// Whether a page looks empty without scripts, and was not rendered.
-    pub needs_scripts: bool,
-}
-
-impl Gaps {
-    /// Applies the first or the last record of a run. The last one has the reason why the run ended.
-    fn read_run(&mut self, run: &RunRecord<'_>, settings: Option<&Config>) {
-        self.is_finished = run.reason.as_deref() == Some("finished");
-        self.has_cuts |= !run.traps.is_empty();
-        if let Some(config) = settings {
-            let has_filter = !config.include.is_empty() || !config.exclude.is_empty();
-            let is_narrow = matches!(config.scope, ScopeKind::Page | ScopeKind::Prefix);
-            let has_limit = config.depth.is_some() || config.max_pages_per_host.is_some();
-            self.is_limited = has_filter || is_narrow || has_limit;
-        }
-    }
-
-    /// Applies the record of a page. A page that does not exist has no links.
-    fn read_page(&mut self, record: &StoredRecord) {
-        let is_missing = matches!(record.status, Some(404 | 410));
-        self.has_failed_pages |= match record.outcome {
-            Some(Outcome::HttpError) => !is_missing,
-            Some(Outcome::Failed) => true,
-            _ => false,
-        };
-        self.has_cut_pages |= is_ok(record) && (record.truncated.is_some() || record.capped);
-        self.needs_scripts |= record.needs_scripts && record.render.is_none();
-    }
-
-    /// Why a finding that needs every page and every link cannot be judged; `None` if it can.
-    pub fn reason(self) -> Option<&'static str> {
-        if !self.is_finished {
-            Some("the crawl is not finished: a page that was not read may have the link; run the same command again")
-        } else if self.is_limited {
-            Some(
-                "the crawl left out pages (--depth, --scope, --include, --exclude or --max-pages-per-host): one of them may have the link",
-            )
-        } else if self.has_cuts {
-            Some("links were skipped as endless: one of them may lead there; see the report")
-        } else if self.has_cut_pages {
-            Some("pages were not read to their end, or have more links than --max-links: one of them may have the link")
-        } else if self.has_failed_pages {
-            Some("pages could not be read because of errors: one of them may have the link; see the report")
-        } else if self.needs_scripts {
-            Some("pages look empty without scripts: one of them may have the link; crawl with --render auto")
-        } else {
-            None
-        }
-    }
-}
-
 /// Whether this is a successfully fetched HTML page.
 pub fn is_fetched_html(record: &StoredRecord) -> bool {
     let is_html = record.content_type.as_deref().is_some_and(|kind| kind.contains("html"));
@@ -228,11 +165,12 @@ impl SiteIndex {
             Ok(())
         })?;
         results.latest(|record| {
+            index.error_answers.add(&record);
             if record.is_page() {
                 index.add(&record);
             } else {
-                index.error_answers.add(&record);
                 index.faulty_sitemaps.extend(FaultySitemap::of(&record));
+                index.gaps.unread_sitemaps += u64::from(FaultySitemap::is_forbidden(&record));
             }
             Ok(())
         })?;
@@ -242,6 +180,9 @@ impl SiteIndex {
         index
             .faulty_sitemaps
             .retain(|sitemap| !sitemap.may_be_guess || robots.values().any(|text| names_sitemap(text, &sitemap.url)));
+        // A sitemap that does not exist lists nothing.
+        let unread = index.faulty_sitemaps.iter().filter(|sitemap| !sitemap.is_missing());
+        index.gaps.unread_sitemaps += unread.count() as u64;
         index.near_duplicates = near_duplicates::pairs(std::mem::take(&mut index.sketches));
         let mut graph = results.graph(GraphRound::Latest)?;
         graph.pages(|page| {
@@ -265,8 +206,9 @@ impl SiteIndex {
         entry.noindex = record.is_noindex();
         entry.canonical = foreign_canonical(record).map(text_hash);
         entry.redirect = record.redirect.as_deref().map(text_hash);
-        self.has_assets |= entry.is_asset;
-        if !entry.is_asset {
+        let is_asset = entry.is_asset;
+        self.has_assets |= is_asset;
+        if !is_asset && !self.is_guess(record) {
             self.gaps.read_page(record);
         }
         if is_fetched_html(record) {
@@ -335,17 +277,6 @@ impl SiteIndex {
                 let (source, target) = (page.source.to_owned(), edge.target.to_owned());
                 self.insecure.push(InsecureEdge { source, target, is_asset });
             }
-        }
-    }
-
-    /// Why it is not known which pages the sitemaps list; `None` if all sitemaps were read.
-    pub fn unread_sitemaps(&self) -> Option<&'static str> {
-        if !self.gaps.is_finished {
-            Some("the crawl is not finished: not every sitemap was read; run the same command again")
-        } else if !self.faulty_sitemaps.is_empty() {
-            Some("a sitemap could not be read to its end and may list the page; see sitemap-fault")
-        } else {
-            None
         }
     }
 

@@ -4,6 +4,7 @@
 //! records do not contain what a finding depends on, the finding is listed as not judged, with the reason.
 
 pub mod catalogue;
+mod gaps;
 mod index;
 mod languages;
 mod near_duplicates;
@@ -18,7 +19,6 @@ use argiope_core::Outcome;
 use crate::records::{ReadError, StoredRecord};
 use crate::report::CheckedLinks;
 use crate::results::Results;
-use crate::soft_404::says_not_found;
 pub use catalogue::{CATALOGUE, FindingId, FindingKind, Severity};
 use index::{InsecureEdge, SiteIndex, foreign_canonical, is_fetched_html, shown_body, text_hash};
 
@@ -70,7 +70,7 @@ pub struct Finding {
 pub struct Unjudged {
     pub ids: Vec<&'static str>,
     /// Why, and what the user can do, as a text for the user.
-    pub reason: &'static str,
+    pub reason: String,
 }
 
 /// The result of an audit.
@@ -87,7 +87,14 @@ impl Audit {
     /// Audits the latest round of a crawl directory.
     pub fn of(results: &Results, options: &AuditOptions) -> Result<Self, ReadError> {
         let index = SiteIndex::of(results)?;
-        let mut judge = Judge { index: &index, options, findings: Vec::new(), near_duplicate_urls: HashMap::new() };
+        let mut judge = Judge {
+            index: &index,
+            options,
+            judges_orphans: index.has_sitemap && index.gaps.reason().is_none(),
+            judges_missing_entries: index.has_sitemap && index.gaps.sitemap_reason().is_none(),
+            findings: Vec::new(),
+            near_duplicate_urls: HashMap::new(),
+        };
         judge.findings.resize_with(CATALOGUE.len(), Default::default);
         judge.judge_robots_files();
         judge.judge_sitemaps();
@@ -118,13 +125,14 @@ impl Audit {
 /// The findings for which the crawl has no data.
 fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
     let mut unjudged = Vec::new();
-    let mut add = |is_judged: bool, ids: &[FindingId], reason| {
-        if !is_judged {
-            unjudged.push(Unjudged { ids: ids.iter().map(|id| id.kind().id).collect(), reason });
-        }
+    let mut add = |ids: &[FindingId], reason: Option<String>| {
+        let ids = ids.iter().map(|id| id.kind().id).collect();
+        unjudged.extend(reason.map(|reason| Unjudged { ids, reason }));
     };
+    let unless = |has_data: bool, reason: &str| (!has_data).then(|| reason.to_owned());
     use FindingId as F;
-    add(index.html_pages > 0, &[F::TitleMissing, F::NearDuplicate], "no HTML page was fetched");
+    let pages = [F::TitleMissing, F::NearDuplicate];
+    add(&pages, unless(index.html_pages > 0, "no HTML page was fetched"));
     let facts = [
         F::DescriptionMissing,
         F::DescriptionDuplicate,
@@ -134,25 +142,19 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
         F::HeadingMultiple,
         F::ImageAlt,
     ];
-    add(index.has_facts, &facts, "no HTML page was read");
-    add(
-        index.has_sitemap,
-        &[F::Orphan, F::SitemapMissing, F::SitemapError, F::SitemapNoindex, F::SitemapCanonical],
-        "no sitemap was read: the site has none, or the crawl did not use --sitemap",
-    );
+    add(&facts, unless(index.has_facts, "no HTML page was read"));
     if index.has_sitemap {
-        add(index.gaps.reason().is_none(), &[F::Orphan], index.gaps.reason().unwrap_or_default());
-        let reason = index.unread_sitemaps();
-        add(reason.is_none(), &[F::SitemapMissing], reason.unwrap_or_default());
+        add(&[F::Orphan], index.gaps.reason());
+        add(&[F::SitemapMissing], index.gaps.sitemap_reason());
+    } else {
+        let sitemap = [F::Orphan, F::SitemapMissing, F::SitemapError, F::SitemapNoindex, F::SitemapCanonical];
+        add(&sitemap, unless(false, "no sitemap was read: the site has none, or the crawl did not use --sitemap"));
     }
-    add(
-        index.has_assets,
-        &[F::BrokenResource, F::ImageLarge],
-        "no images and files were fetched: there are none, or the crawl did not use --assets",
-    );
-    let reason = "no record has a fingerprint of its text: the pages are short, or were not read to their end";
-    add(index.has_sketches || index.html_pages == 0, &[F::NearDuplicate], reason);
-    add(index.has_rendered, &rendering::FINDINGS, "no page was rendered: the crawl did not use --render");
+    let reason = "no images and files were fetched: there are none, or the crawl did not use --assets";
+    add(&[F::BrokenResource, F::ImageLarge], unless(index.has_assets, reason));
+    let reason = "no page has a fingerprint of its text: all are short, cut, or name another page as canonical";
+    add(&[F::NearDuplicate], unless(index.has_sketches || index.html_pages == 0, reason));
+    add(&rendering::FINDINGS, unless(index.has_rendered, "no page was rendered: the crawl did not use --render"));
     unjudged
 }
 
@@ -160,6 +162,9 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
 struct Judge<'a> {
     index: &'a SiteIndex,
     options: &'a AuditOptions,
+    judges_orphans: bool,
+    /// Whether pages that are in no sitemap are judged.
+    judges_missing_entries: bool,
     /// For each [`FindingId`]: the total, and the listed pages.
     findings: Vec<(u64, Vec<AuditedPage>)>,
     /// The URLs of near-duplicates, by the hash of the URL.
@@ -270,8 +275,11 @@ impl Judge<'_> {
         } else if let Some(canonical) = foreign_canonical(record).filter(|_| is_ok) {
             self.add_finding(FindingId::SitemapCanonical, &record.url, format!("canonical {canonical}"));
         }
-        let is_whole = self.index.gaps.reason().is_none();
-        if is_ok && is_whole && !self.index.linked_urls.contains(&text_hash(&record.url)) && record.depth() > 0 {
+        if is_ok
+            && self.judges_orphans
+            && !self.index.linked_urls.contains(&text_hash(&record.url))
+            && record.depth() > 0
+        {
             self.add_finding(FindingId::Orphan, &record.url, "");
         }
     }
@@ -281,10 +289,12 @@ impl Judge<'_> {
         let url = &*record.url;
         // What a page lacks, and what is the same on another page, is known only of pages that were read to their end.
         let is_whole = record.truncated.is_none();
+        // What scripts add is not known without rendering.
+        let is_shown = is_whole && !record.needs_scripts;
         // Duplicates are reported only for pages that search engines index under this URL.
         let is_main = is_whole && foreign_canonical(record).is_none() && !record.is_noindex();
         match record.title.as_deref().filter(|title| !title.is_empty()) {
-            None if !is_whole => {}
+            None if !is_shown => {}
             None => self.add_finding(FindingId::TitleMissing, url, ""),
             Some(title) => {
                 let length = title.chars().count();
@@ -344,7 +354,7 @@ impl Judge<'_> {
             }
         }
         let is_error_page = is_whole && record.status == Some(200);
-        if is_error_page && says_not_found(record.title.as_deref(), record.h1.as_deref(), record.words) {
+        if is_error_page && self.index.error_answers.says_not_found(record) {
             let title = record.title.as_deref().or(record.h1.as_deref());
             self.add_finding(FindingId::SoftError, url, title.unwrap_or_default());
         } else if let Some(missing) = self.index.error_answers.resembled(record).filter(|_| is_error_page) {
@@ -365,12 +375,7 @@ impl Judge<'_> {
             self.add_finding(FindingId::PageSlow, url, format!("{:.1} s", total as f64 / 1e3));
         }
         let is_in_sitemap = self.index.get(url).is_some_and(|entry| entry.is_in_sitemap);
-        if self.index.has_sitemap
-            && self.index.unread_sitemaps().is_none()
-            && is_main
-            && !is_in_sitemap
-            && record.depth() > 0
-        {
+        if self.judges_missing_entries && is_main && !is_in_sitemap && record.depth() > 0 {
             self.add_finding(FindingId::SitemapMissing, url, "");
         }
     }
@@ -391,9 +396,9 @@ impl Judge<'_> {
     /// Judges description, headings and images.
     fn judge_description_and_headings(&mut self, record: &StoredRecord, is_main: bool) {
         let url = &*record.url;
-        let is_whole = record.truncated.is_none();
+        let is_shown = record.truncated.is_none() && !record.needs_scripts;
         match record.description.as_deref().filter(|text| !text.is_empty()) {
-            None if !is_whole => {}
+            None if !is_shown => {}
             None => self.add_finding(FindingId::DescriptionMissing, url, ""),
             Some(text) => {
                 let length = text.chars().count();
@@ -407,7 +412,7 @@ impl Judge<'_> {
                 }
             }
         }
-        if record.h1.is_none() && is_whole {
+        if record.h1.is_none() && is_shown {
             self.add_finding(FindingId::HeadingMissing, url, "");
         }
         if let Some(count) = record.h1_count.filter(|count| *count > 1) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::explain::{DiscoveryStep, ExplainError, Explanation, RedirectPath, RobotsExplanation, UrlState, explain};
 use crate::records::StoredRecord;
+use crate::report::words::end_words;
 use crate::results::Results;
 use argiope_core::LinkKind;
 use argiope_core::crawl::render_facts::RenderFacts;
@@ -82,7 +83,7 @@ pub fn render(explanation: &Explanation) -> String {
     line("url", visible(explanation.url.as_str()).into_owned());
     line("verdict", explanation.verdict());
     let again = if explanation.is_requested_again { "; run the same command to request it again" } else { "" };
-    line("state", format!("{}{again}", state(&explanation.url_state)));
+    line("state", format!("{}{}{again}", state(&explanation.url_state), limit(explanation)));
     if let Some(path) = redirects(&explanation.redirects) {
         line("redirects", path);
     }
@@ -102,6 +103,11 @@ pub fn render(explanation: &Explanation) -> String {
     for reason in &explanation.unfollowed {
         line("links", format!("not followed: {}", reason.description()));
     }
+    if explanation.cut_pages.count > 0 {
+        let pages = wording::plural(explanation.cut_pages.count, "page");
+        line("links", format!("{pages} with more links than --max-links allows; one of those links may lead here:"));
+        explanation.cut_pages.first.iter().for_each(|page| line("", visible(page).into_owned()));
+    }
     line("robots", robots(explanation));
     line("host", host(explanation));
     for (number, step) in explanation.chain.iter().enumerate() {
@@ -119,6 +125,16 @@ pub fn render(explanation: &Explanation) -> String {
         );
     }
     text
+}
+
+/// The limit that kept a queued URL from being requested, as far as the last run tells.
+fn limit(explanation: &Explanation) -> String {
+    match (&explanation.url_state, explanation.last_end, &explanation.crawled_by) {
+        (UrlState::Queued { .. }, Some(end), None) => {
+            format!("; the last run ended: {}", end_words(end).to_lowercase())
+        }
+        _ => String::new(),
+    }
 }
 
 /// Why a page was rendered, and what that has gained.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use argiope_core::crawl::rules::Rules;
 use argiope_core::{LinkKind, UrlRef};
-use argiope_store::disk::LinkGraph;
+use argiope_store::disk::{LinkGraph, Referrers};
 
 use crate::records::{self, ReadError};
 use crate::results::Results;
@@ -125,6 +125,21 @@ pub fn is_listed(graph: &mut LinkGraph, url: &str) -> Result<bool, ReadError> {
         Ok::<(), ReadError>(())
     })?;
     Ok(is_listed)
+}
+
+/// The pages of which not all links are known, because a limit cut their list.
+pub fn cut_pages(graph: &mut LinkGraph, max_listed: usize) -> Result<Referrers, ReadError> {
+    let mut cut = Referrers::default();
+    graph.pages(|page| {
+        if page.cut > 0 && !page.is_sitemap {
+            cut.count += 1;
+            if cut.first.len() < max_listed {
+                cut.first.push(page.source.to_owned());
+            }
+        }
+        Ok::<(), ReadError>(())
+    })?;
+    Ok(cut)
 }
 
 /// Whether two URLs have the same host; `www.` does not count.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use argiope_core::base::url::StripParams;
 use argiope_core::crawl::rules::{Config, RobotsPolicy, Rules};
 use argiope_core::crawl::schedule::carryover::LaneNote;
+use argiope_core::crawl::schedule::keeper::End;
 use argiope_core::crawl::schedule::run_record::RunRecord;
 use argiope_core::crawl::schedule::trap::Cut;
 use argiope_core::page::robots::{Robots, RobotsVerdict};
@@ -44,6 +45,10 @@ pub struct Explanation {
     pub cuts: Vec<Cut>,
     /// If the URL was never seen: why the links to it are not followed, as far as the pages named in `referrers` tell.
     pub unfollowed: Vec<UnfollowedReason>,
+    /// If no known page links to the URL: the pages of which not all links are known.
+    pub cut_pages: Referrers,
+    /// Why the last run ended, if a URL may still be queued because of that.
+    pub last_end: Option<End>,
     /// Where the URL redirects to, through further redirects; empty if it does not redirect.
     pub redirects: RedirectPath,
     /// Whether the next run requests the URL again, because its host stopped responding.
@@ -167,8 +172,10 @@ pub fn explain(results: &Results, text: &str) -> Result<Explanation, ExplainErro
     let mut graph = tracer.into_graph()?;
     let referrers = graph.referrers_of(found.url.as_str(), MAX_REFERRERS).map_err(ReadError::from)?;
     // Without a known link, the URL is judged as one on the page of a root.
-    let (mut depth, mut unfollowed) = (known_depth.unwrap_or(1), Vec::new());
-    if url_state == UrlState::NeverSeen && !referrers.first.is_empty() {
+    let (mut depth, mut unfollowed, mut cut_pages) = (known_depth.unwrap_or(1), Vec::new(), Referrers::default());
+    if url_state == UrlState::NeverSeen && referrers.first.is_empty() {
+        cut_pages = links::cut_pages(&mut graph, MAX_REFERRERS)?;
+    } else if url_state == UrlState::NeverSeen {
         let pages = links::linking_pages(results, &referrers.first)?;
         // The depth that the crawl would have given to the URL: that of the first link to it.
         depth = pages.values().map(|page| page.depth.saturating_add(1)).min().unwrap_or(1);
@@ -194,6 +201,8 @@ pub fn explain(results: &Results, text: &str) -> Result<Explanation, ExplainErro
         crawled_by,
         cuts,
         unfollowed,
+        cut_pages,
+        last_end: found.last_end.filter(|end| *end != End::Finished),
         redirects,
         is_requested_again,
     })
@@ -255,7 +264,7 @@ fn discovery_path(tracer: &mut Tracer, last: DiscoveryStep) -> Result<Vec<Discov
 
 /// Finds everything about a URL.
 fn search(tracer: &mut Tracer, candidates: Vec<Url>) -> Result<SearchResult, ReadError> {
-    let (mut config, mut cuts) = (None, Vec::new());
+    let (mut config, mut cuts, mut last_end) = (None, Vec::new(), None);
     for line in tracer.runs()? {
         let Some(run) = RunRecord::read(&line) else { continue };
         let settings = records::settings_of(&run);
@@ -263,6 +272,7 @@ fn search(tracer: &mut Tracer, candidates: Vec<Url>) -> Result<SearchResult, Rea
             cuts = run.traps;
         }
         config = settings.or(config);
+        last_end = run.reason.as_deref().and_then(End::from_name);
     }
     // A run without URLs to fetch writes no `run` record, but may change the settings of the directory.
     config = config.map(|config| match tracer.newer_settings() {
@@ -295,7 +305,7 @@ fn search(tracer: &mut Tracer, candidates: Vec<Url>) -> Result<SearchResult, Rea
     let name = url.host().to_owned();
     let HostTrace { known, settled, note } = tracer.host(&name)?;
     let host = HostExplanation { host: name, known, settled, ..HostExplanation::default() };
-    Ok(SearchResult { url, first_step, tries, record: last, record_count, host, note, config, cuts })
+    Ok(SearchResult { url, first_step, tries, record: last, record_count, host, note, config, cuts, last_end })
 }
 
 /// Replaces the settings that a later run may change by those of the crawl directory, which are newer than the record.
@@ -335,6 +345,8 @@ struct SearchResult {
     config: Option<Config>,
     /// The traps of the last run that has any.
     cuts: Vec<Cut>,
+    /// Why the last run ended; `None` if it is running, or ended without a record.
+    last_end: Option<End>,
 }
 
 /// Applies the scope to the URL, and finds the pattern that decided.

@@ -22,9 +22,13 @@ pub struct FaultySitemap {
 impl FaultySitemap {
     /// The faulty sitemap of a record; `None` if it was read to its end, or if this is not a sitemap.
     pub fn of(record: &StoredRecord) -> Option<Self> {
-        let is_sitemap = record.r#type == "aux" && record.r#for.as_deref() == Some("sitemap");
-        let outcome = record.outcome.filter(|_| is_sitemap)?;
+        let outcome = record.outcome.filter(|_| is_sitemap(record))?;
         Self::new(&record.url, outcome, record.status, record.error.as_deref())
+    }
+
+    /// Whether this is a sitemap that robots.txt or a setting kept from being requested.
+    pub fn is_forbidden(record: &StoredRecord) -> bool {
+        is_sitemap(record) && matches!(record.outcome, Some(Outcome::Robots | Outcome::Refused))
     }
 
     /// The same for a visit of the crawl that is running.
@@ -44,6 +48,11 @@ impl FaultySitemap {
         Some(Self { url: url.into(), fault, is_used: outcome == Outcome::Ok, may_be_guess })
     }
 
+    /// Whether the host says that there is no such file.
+    pub fn is_missing(&self) -> bool {
+        matches!(self.fault, BrokenReason::Status(404 | 410))
+    }
+
     /// What is wrong, for the user.
     pub fn description(&self) -> String {
         let fault = match &self.fault {
@@ -54,4 +63,8 @@ impl FaultySitemap {
         };
         if self.is_used { format!("{fault}; the part before it was used") } else { fault }
     }
+}
+
+fn is_sitemap(record: &StoredRecord) -> bool {
+    record.r#type == "aux" && record.r#for.as_deref() == Some("sitemap")
 }

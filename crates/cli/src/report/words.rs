@@ -16,14 +16,7 @@ pub fn headline(report: &CrawlReport) -> String {
     let mut text = String::new();
     let verb = match report.end {
         _ if report.is_running => "Still running",
-        End::Finished => "Finished",
-        End::MaxPages => "Stopped at the page limit",
-        End::MaxBytes => "Stopped at the byte limit",
-        End::MaxTime => "Stopped at the time limit",
-        End::MaxDisk => "Stopped at the disk limit",
-        End::MaxMemory => "Stopped at the memory limit",
-        End::Stopped => "Stopped on request",
-        _ => "Interrupted",
+        end => end_words(end),
     };
     let hosts = report.hosts.values().filter(|totals| totals.pages > 0).count() as u64;
     // Hosts beyond the limit of `report.hosts` are not counted separately.
@@ -41,6 +34,20 @@ pub fn headline(report: &CrawlReport) -> String {
         let _ = writeln!(text, "{} still queued", wording::plural(report.queued, "URL"));
     }
     text
+}
+
+/// Why a crawl ended.
+pub fn end_words(end: End) -> &'static str {
+    match end {
+        End::Finished => "Finished",
+        End::MaxPages => "Stopped at the page limit",
+        End::MaxBytes => "Stopped at the byte limit",
+        End::MaxTime => "Stopped at the time limit",
+        End::MaxDisk => "Stopped at the disk limit",
+        End::MaxMemory => "Stopped at the memory limit",
+        End::Stopped => "Stopped on request",
+        _ => "Interrupted",
+    }
 }
 
 /// A status with its reason phrase.

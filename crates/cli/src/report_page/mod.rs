@@ -135,7 +135,7 @@ fn append_findings(html: &mut String, page: &ReportPage<'_>, lists: &mut Lists<'
     if !audit.unjudged.is_empty() {
         html.push_str("<details><summary>What could not be judged</summary><ul>");
         for unjudged in &audit.unjudged {
-            let _ = write!(html, "<li>{}: {}</li>", Text(&unjudged.ids.join(", ")), Text(unjudged.reason));
+            let _ = write!(html, "<li>{}: {}</li>", Text(&unjudged.ids.join(", ")), Text(&unjudged.reason));
         }
         html.push_str("</ul></details>\n");
     }

@@ -599,8 +599,10 @@ fn is_document(job: &Job) -> bool {
     job.extras.as_ref().is_some_and(|extras| extras.is_document)
 }
 
-/// Which URLs a sitemap may list: those of its own site, and of the host whose robots.txt names it.
+/// What a sitemap may list: URLs of its own site, and of the host whose robots.txt names it; other sitemaps, if it is not
+/// nested too deep itself.
 fn sitemap_bounds(link: &Link) -> sitemap::SitemapBounds {
     let naming_hosts = link.via.iter().map(|via| Box::from(via.host())).collect();
-    sitemap::SitemapBounds { naming_hosts, ..sitemap::SitemapBounds::default() }
+    let allows_index = link.depth < sitemap::MAX_INDEX_DEPTH;
+    sitemap::SitemapBounds { naming_hosts, allows_index, ..sitemap::SitemapBounds::default() }
 }

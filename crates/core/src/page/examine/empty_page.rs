@@ -1,8 +1,8 @@
 //! [`EmptyPageReader`]: recognises pages that look empty without scripts.
 //!
 //! Such a page has scripts, few words, and a sign that scripts make its content: an element with an id and no text, a
-//! `noscript` that asks for JavaScript, or a script element with data. Only pages with few words are watched, so the
-//! work on other pages is small.
+//! `noscript` that asks for JavaScript, or a script element with data. A page with scripts that shows nothing at all is
+//! one too. Only pages with few words are watched, so the work on other pages is small.
 
 use memchr::memmem;
 
@@ -25,6 +25,8 @@ pub struct EmptyPageReader {
     has_request: bool,
     /// Whether an element with an id has no text.
     has_place: bool,
+    /// Whether an image, a form or the like shows something without text.
+    shows_other: bool,
     /// The element with an id that is open and has no text so far.
     place: Option<Place>,
     /// The number of words before the open `noscript`.
@@ -56,9 +58,17 @@ impl EmptyPageReader {
             names::DIV | names::MAIN | names::SECTION => self.place(key, tag, words),
             _ if is_custom(tag.name) => self.place(key, tag, words),
             // These show something without text.
-            names::IMG | names::IFRAME | names::VIDEO | names::AUDIO | names::OBJECT | names::EMBED | names::FORM => {
-                self.place = None;
+            names::IMG
+            | names::IFRAME
+            | names::FRAME
+            | names::VIDEO
+            | names::AUDIO
+            | names::OBJECT
+            | names::EMBED
+            | names::FORM => {
+                (self.place, self.shows_other) = (None, true);
             }
+            names::A | names::SVG => self.shows_other = true,
             _ => {}
         }
     }
@@ -93,7 +103,8 @@ impl EmptyPageReader {
     /// Whether the page, which has this many words, looks empty without scripts.
     pub fn looks_empty(&self, words: u64) -> bool {
         let limit = if self.has_request { MAX_WORDS } else { MAX_WORDS_WITH_PLACE };
-        self.has_script && (self.has_request || self.has_place) && self.visible(words) <= limit
+        let (has_sign, visible) = (self.has_request || self.has_place, self.visible(words));
+        self.has_script && (has_sign && visible <= limit || visible == 0 && !self.shows_other)
     }
 
     fn visible(&self, words: u64) -> u64 {

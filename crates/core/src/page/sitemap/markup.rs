@@ -156,7 +156,7 @@ impl Markup {
             "sitemapindex" if collector.bounds.allows_index => SitemapFormat::Index,
             "sitemapindex" => {
                 collector.sitemap.limited = true;
-                return Err(Fault("an index inside an index is not followed".to_owned()));
+                return Err(Fault("the index is nested too deep: the sitemaps that it lists are not read".to_owned()));
             }
             "rss" | "rdf" => SitemapFormat::Rss,
             "feed" => SitemapFormat::Atom,

@@ -26,6 +26,8 @@ use markup::Markup;
 pub const MAX_BYTES: u64 = 50 << 20;
 /// Limit on the length of a listed URL, by the protocol.
 pub const MAX_LOCATION: usize = 2048;
+/// Nesting limit of sitemap indexes: an index this deep is not read.
+pub const MAX_INDEX_DEPTH: u32 = 2;
 /// The first two bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Bytes examined to detect the character encoding.
@@ -52,7 +54,7 @@ pub struct Sitemap {
     /// Why it was not read to its end, or what could not be parsed.
     pub fault: Option<String>,
     /// Whether the fault is a limit of this crawler, not an error of the sitemap: too many bytes or entries, an index
-    /// inside an index, or an entity that is not expanded.
+    /// that is nested too deep, or an entity that is not expanded.
     pub limited: bool,
     /// Whether it was not read to its end.
     pub cut: bool,

@@ -50,14 +50,14 @@ fn all_fields_of_a_urlset_are_read() {
 }
 
 #[test]
-fn an_index_lists_sitemaps_and_may_not_be_inside_another() {
+fn an_index_lists_sitemaps_and_may_be_nested_too_deep() {
     let text = "<sitemapindex><sitemap><loc>https://cdn.test/1.xml</loc></sitemap></sitemapindex>";
     let sitemap = read(text);
     assert_eq!(locs(&sitemap), ["https://cdn.test/1.xml"]);
     assert!(sitemap.entries.is_empty());
     let nested = read_with(text.as_bytes(), SitemapBounds { allows_index: false, ..SitemapBounds::default() });
     assert!(nested.children.is_empty());
-    assert!(nested.fault.unwrap().contains("index inside an index"));
+    assert!(nested.fault.unwrap().contains("nested too deep"));
 }
 
 #[test]

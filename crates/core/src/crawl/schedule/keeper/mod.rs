@@ -96,8 +96,6 @@ const MAX_RECALLS: usize = 256;
 const RESUME_AFTER: Duration = Duration::from_millis(1);
 /// How many links are added to the frontier in one call.
 const PUT_PORTION: usize = 1_024;
-/// Nesting limit of sitemap indexes.
-pub(crate) const MAX_SITEMAP_DEPTH: u32 = 2;
 
 /// Decides what the crawl does next.
 pub struct Keeper<F> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::{Keeper, MAX_SITEMAP_DEPTH};
+use super::Keeper;
 use crate::base::job::Purpose;
 use crate::base::link::{Link, LinkKind};
 use crate::base::link_list::LinkList;
@@ -107,11 +107,9 @@ impl SiteFiles {
                 links.push(Link { url, via: Some(via.clone()), depth: 1, redirects, tries: 0, kind, request: None });
             }
         }
-        if visit.link.depth < MAX_SITEMAP_DEPTH {
-            let depth = visit.link.depth + 1;
-            let children = sitemap.children.iter().filter(|child| is_new(child.lastmod)).map(|child| child.url.clone());
-            links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
-        }
+        let depth = visit.link.depth.saturating_add(1);
+        let children = sitemap.children.iter().filter(|child| is_new(child.lastmod)).map(|child| child.url.clone());
+        links.extend(children.filter_map(|url| self.sitemap_link(url, via, depth, redirects)));
         links
     }
 
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_links_of_a_sitemap_are_those_in_scope_and_its_children_down_to_the_nesting_limit() {
+    fn the_links_of_a_sitemap_are_those_in_scope_and_its_children() {
         let files = site_files();
         let mut visit = visit("sitemap.xml", Purpose::Sitemap, Outcome::Ok);
         let mut links = |depth, xml: &str| {
@@ -276,7 +274,6 @@ mod tests {
         assert_eq!(links(0, entries), [("/a".to_owned(), LinkKind::Sitemap, 1)]);
         let index = "<sitemapindex><sitemap><loc>http://h.example/b.xml</loc></sitemap></sitemapindex>";
         assert_eq!(links(1, index), [("/b.xml".to_owned(), LinkKind::SitemapFile, 2)]);
-        assert_eq!(links(MAX_SITEMAP_DEPTH, index), []);
     }
 
     #[test]
