@@ -55,6 +55,27 @@ fn no_file_is_written_through_a_symbolic_link() {
 }
 
 #[test]
+fn man_pages_replace_no_file_of_others() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("precious"), "precious").expect("written");
+    symlink(at("precious"), at("argiope-crawl.1")).expect("a link");
+    let refused = run(folder.path(), &["man", "."]);
+    assert_eq!(refused.status.code(), Some(1), "a link");
+    fs::remove_file(at("argiope-crawl.1")).expect("removed");
+    fs::write(at("argiope-crawl.1"), "mine").expect("written");
+    let refused = run(folder.path(), &["man", "."]);
+    assert_eq!(refused.status.code(), Some(1), "a file of others");
+    assert_eq!(fs::read_to_string(at("argiope-crawl.1")).expect("there"), "mine");
+    assert_eq!(fs::read_to_string(at("precious")).expect("there"), "precious");
+    fs::remove_file(at("argiope-crawl.1")).expect("removed");
+    for _ in 0..2 {
+        let written = run(folder.path(), &["man", "."]);
+        assert_eq!(written.status.code(), Some(0), "own pages are replaced: {}", stderr_of(&written));
+    }
+}
+
+#[test]
 fn a_file_in_place_of_the_crawl_directory_is_reported() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("f"), "x").expect("written");

@@ -99,8 +99,9 @@ impl Audit {
         judge.judge_robots_files();
         judge.judge_sitemaps();
         judge.judge_insecure_links();
-        if let Some(checked) = CheckedLinks::of(results)? {
-            judge.judge_checked_links(&checked);
+        let checked = CheckedLinks::of(results)?;
+        if let Some(checked) = &checked {
+            judge.judge_checked_links(checked);
         }
         results.latest_pages(|record| {
             judge.judge_page(record);
@@ -113,7 +114,7 @@ impl Audit {
             .filter(|(_, (total, _))| *total > 0)
             .map(|(kind, (total, pages))| Finding { kind, total, pages })
             .collect();
-        Ok(Self { pages: index.html_pages, findings, unjudged: unjudged(&index) })
+        Ok(Self { pages: index.html_pages, findings, unjudged: unjudged(&index, checked.as_ref()) })
     }
 
     /// How many pages have findings of this severity, counted once for each finding.
@@ -123,7 +124,7 @@ impl Audit {
 }
 
 /// The findings for which the crawl has no data.
-fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
+fn unjudged(index: &SiteIndex, checked: Option<&CheckedLinks>) -> Vec<Unjudged> {
     let mut unjudged = Vec::new();
     let mut add = |ids: &[FindingId], reason: Option<String>| {
         let ids = ids.iter().map(|id| id.kind().id).collect();
@@ -154,6 +155,11 @@ fn unjudged(index: &SiteIndex) -> Vec<Unjudged> {
     add(&[F::BrokenResource, F::ImageLarge], unless(index.has_assets, reason));
     let reason = "no page has a fingerprint of its text: all are short, cut, or name another page as canonical";
     add(&[F::NearDuplicate], unless(index.has_sketches || index.html_pages == 0, reason));
+    let reason = "links to other sites and fragments were not checked: argiope check URL -d DIR does that";
+    add(&[F::ExternalBroken, F::FragmentMissing], unless(checked.is_some(), reason));
+    let is_checked = checked.is_none_or(|checked| checked.summary.external > 0);
+    let reason = "no link to another site was checked: there are none, or the check used --external no";
+    add(&[F::ExternalBroken], unless(is_checked, reason));
     add(&rendering::FINDINGS, unless(index.has_rendered, "no page was rendered: the crawl did not use --render"));
     unjudged
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use argiope_core::base::escape::visible;
+use argiope_runtime::atomic_file::AtomicFile;
 use clap_mangen::Man;
 
 use super::command_line;
@@ -27,9 +28,20 @@ pub fn run(args: &ManArgs) -> ExitCode {
     }
 }
 
+/// Writes the page of each command. Replaces only pages that this program has written.
 fn write_all(directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(command_line::command().disable_help_subcommand(true), directory)
+    let mut command = command_line::command().disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, directory)
+}
+
+fn write_pages(command: &clap::Command, directory: &Path) -> io::Result<()> {
+    for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
+        write_pages(part, directory)?;
+    }
+    let name = Man::new(command.clone()).get_filename();
+    AtomicFile::write_output_in_folder(&directory.join(name), page(command.clone())?)
 }
 
 fn page(command: clap::Command) -> io::Result<Vec<u8>> {
