@@ -1,6 +1,7 @@
 //! Runs the crawler, so that checks use its politeness, retries, proxies and TLS.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use argiope_core::crawl::rules::{Config, ProgramSettings, RenderMode, Root, Rules, ScopeKind, Soft404};
 use argiope_core::crawl::schedule::keeper::Settled;
@@ -22,6 +23,9 @@ const NO_ROOT: &str = "https://folder.invalid/";
 pub const CHECK_FILE: &str = "check.json";
 /// Maximum bytes of a body that is fetched only for its status.
 const MAX_STATUS_BODY: u64 = 64 << 10;
+
+/// Another host that asks for a longer wait is not asked again: a check must end.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,6 +115,7 @@ pub(super) fn request(
     let program = ProgramSettings {
         roots: Some(urls.into_iter().map(|url| Root { candidates: vec![url], requests: Vec::new() }).collect()),
         head_first: goal == FetchGoal::Status,
+        longest_wait: external.map(|_| LONGEST_WAIT),
         keep_static_pages: true,
         delivered_bodies: match goal {
             FetchGoal::Status => DeliveredBodies::None,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use argiope_core::base::outcome::ErrorKind;
+use argiope_core::base::outcome::{ErrorKind, Failure};
 use argiope_core::crawl::visit::Visit;
 use argiope_core::{Outcome, Url};
 use hashbrown::HashMap;
@@ -33,6 +33,8 @@ pub(super) struct VisitedUrl {
     is_truncated: bool,
     /// Whether the body was requested. A request for the status alone may be a HEAD.
     has_body: bool,
+    /// Whether it was not requested because its host has asked to come back later.
+    is_put_off: bool,
 }
 
 /// What was read from an HTML page.
@@ -56,6 +58,8 @@ enum KeptText {
 #[derive(Debug, Default)]
 pub(super) struct WebResults {
     visited: HashMap<Box<str>, VisitedUrl>,
+    /// Hosts that have answered with status 429 or 503.
+    refusing_hosts: HashSet<Box<str>>,
     /// The URLs of pages whose text is kept.
     texts: HashSet<Box<str>>,
     /// The bytes of all kept texts.
@@ -97,7 +101,13 @@ impl WebResults {
             None if self.texts.contains(url) => KeptText::Unavailable,
             None => KeptText::NotKept,
         };
+        let host = visit.link.url.host();
+        if matches!(facts.status, Some(429 | 503)) {
+            self.refusing_hosts.insert(host.into());
+        }
+        let is_given_up = facts.error.as_ref().is_some_and(Failure::is_given_up);
         let visited = VisitedUrl {
+            is_put_off: is_given_up && self.refusing_hosts.contains(host),
             outcome: facts.outcome,
             status: facts.status,
             error: facts.error.as_ref().map(|error| (error.kind, error.advised(advice).into())),
@@ -213,6 +223,7 @@ impl VisitedUrl {
         let fault = match (self.outcome, kind) {
             (Outcome::Robots, Some(_)) => Fault::unknown(FaultKind::Robots, format!("robots.txt: {message}")),
             (Outcome::Robots, None) => Fault::unknown(FaultKind::Robots, "robots.txt disallows the request"),
+            _ if self.is_put_off => Fault::unknown(FaultKind::HttpError, message),
             (_, Some(ErrorKind::PrivateAddress)) => Fault::unknown(FaultKind::PrivateAddress, message),
             (_, Some(ErrorKind::RedirectLoop)) => Fault::broken(FaultKind::RedirectLoop, message),
             (Outcome::Failed | Outcome::Refused, kind) => {

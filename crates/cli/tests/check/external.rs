@@ -376,3 +376,21 @@ fn a_list_may_have_any_number_of_urls_of_a_host() {
     let output = argiope(folder.path(), &[&["-", "--allow-private", "--format", "json"], &limits[..]].concat(), &list);
     assert_eq!(findings(&output).len(), 40, "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_host_that_asks_to_come_back_in_an_hour_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let busy = Response::status(429).header("Retry-After", "3600");
+    let site = Site::http("127.0.0.1:0").expect("a socket").fallback(busy);
+    let links: String =
+        (0..30).map(|number| format!("<a href={}>{number}</a>", site.url(&format!("/{number}")))).collect();
+    let web = PracticeWeb::new().site(site.robots("")).start().expect("a server");
+    std::fs::write(folder.path().join("page.html"), links).expect("a file");
+    let output = argiope(folder.path(), &["page.html", "--allow-private", "--format", "json"], "");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = document["findings"].as_array().expect("findings");
+    assert!(findings.len() == 30 && findings.iter().all(|finding| finding["type"] == "unknown"), "{document}");
+    let put_off = findings.iter().filter(|finding| finding["message"].to_string().contains("wait for 3600 s")).count();
+    assert_eq!((put_off, web.requests()), (29, 2), "robots.txt and one page: {document}");
+}

@@ -185,6 +185,11 @@ pub struct KeeperPart {
 }
 
 impl KeeperPart {
+    /// Whether the host asks for a longer wait than this.
+    pub(crate) fn asks_to_wait_longer_than(&self, longest: Option<Duration>) -> bool {
+        self.retry_after.zip(longest).is_some_and(|(asked, longest)| asked > longest)
+    }
+
     /// The lane and the connection slot that the visit used; `None` if the link never became a job.
     pub fn slot(&self) -> Option<(LaneId, u16)> {
         self.slot

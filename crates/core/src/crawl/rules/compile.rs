@@ -181,6 +181,7 @@ impl Config {
             with_requests: self.with.contains(&super::With::Requests),
             render: self.compile_render(&budget),
             head_first: program.head_first,
+            longest_wait: program.longest_wait,
             keep_wire: program.keep_wire,
             keep_static_pages: program.keep_static_pages,
             link_filter: preferring(&self.prefer, program.link_filter)?,

@@ -157,6 +157,8 @@ pub struct RuleValues {
     /// Whether pages are requested with HEAD first, and with GET only if HEAD fails. For link checks, which need only the
     /// status.
     pub head_first: bool,
+    /// A host that asks for a longer wait is given up on. For link checks, which must end.
+    pub longest_wait: Option<Duration>,
     /// Whether visits contain the exact bytes of request and response.
     pub keep_wire: bool,
     /// Whether visits of rendered pages also contain the page without its scripts.
@@ -269,6 +271,8 @@ pub struct ProgramSettings {
     pub delivered_bodies: DeliveredBodies,
     /// See [`RuleValues::head_first`].
     pub head_first: bool,
+    /// See [`RuleValues::longest_wait`].
+    pub longest_wait: Option<Duration>,
     /// See [`RuleValues::keep_wire`].
     pub keep_wire: bool,
     /// See [`RuleValues::keep_static_pages`].

@@ -18,17 +18,26 @@ const ENOUGH_CONFIRMATIONS: u8 = 3;
 pub(super) struct Retries {
     max_tries: u8,
     wait: Duration,
+    longest_wait: Option<Duration>,
     /// With `head_first` only.
     head: Option<HeadAnswers>,
 }
 
 impl Retries {
     pub fn new(rules: &Rules) -> Self {
-        Self { max_tries: rules.max_tries, wait: rules.retry_wait, head: rules.head_first.then(HeadAnswers::default) }
+        Self {
+            max_tries: rules.max_tries,
+            wait: rules.retry_wait,
+            longest_wait: rules.longest_wait,
+            head: rules.head_first.then(HeadAnswers::default),
+        }
     }
 
     /// Whether the request of this visit is sent again.
     pub fn judge(&mut self, visit: &Visit) -> RetryVerdict {
+        if visit.for_keeper.asks_to_wait_longer_than(self.longest_wait) {
+            return RetryVerdict::GiveUp;
+        }
         if let Some(head) = self.head.as_mut().filter(|_| visit.purpose == Purpose::Page) {
             head.note(visit);
             if visit.link.tries == 1 && !head.is_final(visit) {

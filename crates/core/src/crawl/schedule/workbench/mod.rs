@@ -339,9 +339,15 @@ impl Workbench {
         lane.update_http(visit);
         let signal = pick::load_signal(visit, now - holder.flight.started);
         lane.pace.ended(signal, holder.flight, self.rules.retry_wait, now);
-        if lane.pace.is_given_up() {
+        let asks_to_wait = visit.for_keeper.asks_to_wait_longer_than(self.rules.longest_wait);
+        if lane.pace.is_given_up() || asks_to_wait {
             lane.pace.forget_failures();
             let failure = match (&visit.facts.error, visit.facts.status) {
+                _ if asks_to_wait => {
+                    let seconds = visit.for_keeper.retry_after.unwrap_or_default().as_secs();
+                    let why = format!("it asks to wait for {seconds} s");
+                    Failure::given_up(&Failure::new(ErrorKind::Unreachable, why))
+                }
                 (Some(last), _) => Failure::given_up(last),
                 (None, status) => {
                     let why = format!("all its responses have the status {}", status.unwrap_or_default());
