@@ -270,7 +270,6 @@ fn orphans_are_judged_only_if_every_page_was_read() {
         (&["--max-pages", "4"][..], "not finished"),
         (&["--depth", "2"], "left out pages"),
         (&["--exclude", "/3$"], "left out pages"),
-        (&["--max-links", "1"], "not read to their end"),
     ] {
         let (orphans, not_judged) = judged(more);
         assert!(orphans.is_empty(), "{more:?}: {orphans:?}");
