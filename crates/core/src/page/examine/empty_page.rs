@@ -49,7 +49,11 @@ struct Place {
 impl EmptyPageReader {
     /// Handles a start tag. `words` is the number of words before it.
     pub fn start(&mut self, key: u64, tag: &Tag<'_>, words: u64) {
-        if self.visible(words) > MAX_WORDS || self.noscript.is_some() {
+        if self.visible(words) > MAX_WORDS {
+            return;
+        }
+        if self.noscript.is_some() {
+            self.shows_other |= key == names::IMG;
             return;
         }
         match key {
