@@ -21,7 +21,7 @@ impl CrawlBuilder {
     /// URL to the crawl; another page may. It runs on the worker threads while a page is read, so it must be quick.
     ///
     /// It is called once for each URL of a page, with the text and `rel` of the first link that has them. If a URL must
-    /// be judged by all its links, refuse all links here and [`feed`](Crawl::feed) those that
+    /// be judged by all its links, refuse all links here and [`feed`](crate::Crawl::feed) those that
     /// [`Page::select`](crate::Page::select) finds. If a page is rendered, it is called for the links of the response, and
     /// again for those of the rendered document.
     ///
@@ -112,7 +112,7 @@ impl CrawlBuilder {
     /// body is written to it while it arrives, with content codings decoded, and is not held in memory. So it may be
     /// larger than memory: set [`max_size`](Self::max_size) and [`timeout`](Self::timeout) to what you expect. The page
     /// is delivered when the writer has been flushed, without a body, but with its length
-    /// ([`Facts::bytes_body`](crate::Facts::bytes_body)) and digest, and with [`truncated`](Page::truncated) if the body
+    /// ([`Facts::bytes_body`](crate::Facts::bytes_body)) and digest, and with [`truncated`](crate::Page::truncated) if the body
     /// is incomplete.
     ///
     /// The closure is called once for each attempt. The writer is used on a worker thread, so one that blocks for long

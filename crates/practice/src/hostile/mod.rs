@@ -10,7 +10,7 @@
 //! Each category is a module with one function `cases()`. A case is a name, a title, the expectation, and a function that
 //! builds its servers:
 //!
-//! ```ignore
+//! ```text
 //! // One site whose front page sends this response. It is the root and the judged URL.
 //! Case::new("CON05", "accept and silence", Expect::error("timeout_first_byte"), |case| case.page(Response::hang())),
 //!

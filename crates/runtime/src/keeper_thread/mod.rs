@@ -1,7 +1,7 @@
 //! The keeper's thread: connects frontier, engine, resolver and writer.
 //!
 //! A crawl without a crawl directory that shares threads with others has no thread of its own: its keeper is a task. The
-//! code is the same; only [`Mailbox`] waits in another way.
+//! code is the same; only `Mailbox` waits in another way.
 //!
 //! [`Keeper`] decides what is fetched and when. This module passes messages, waits, and applies the limits of the process:
 //! time, disk and memory. All events arrive in one inbox, so there is one place to wait, and a crawl ends as soon as there

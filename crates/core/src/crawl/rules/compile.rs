@@ -52,7 +52,7 @@ const MIN_URL: usize = 16;
 /// The least value of `--max-memory`. The state of a single host needs this much memory.
 const MIN_MEMORY: u64 = 32 << 10;
 
-/// The memory budget. An eighth of the limit, and at least [`FIXED_MEMORY`], is left to the allocator and to memory that
+/// The memory budget. An eighth of the limit, and at least `FIXED_MEMORY`, is left to the allocator and to memory that
 /// does not grow. But the budget is at least half of the limit.
 pub fn memory_budget(max_memory: Option<u64>) -> Arc<Budget> {
     let usable = |limit: u64| (limit / 8 * 7).min(limit.saturating_sub(FIXED_MEMORY)).max(limit / 2);

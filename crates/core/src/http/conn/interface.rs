@@ -30,7 +30,7 @@ pub trait Receiver {
     fn body(&mut self, decoded: &[u8]);
 
     /// Charges memory of a decoder before it is allocated. Returns false if the budget has no room; decoding then
-    /// waits, see [`Conn::awaits_memory`].
+    /// waits, see [`Conn::awaits_memory`](super::Conn::awaits_memory).
     fn reserve(&mut self, _bytes: usize) -> bool {
         true
     }
@@ -51,7 +51,7 @@ pub trait Receiver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     Body,
-    /// Yes, with this size limit in place of [`Limits::max_body`] and [`Limits::max_wire`]: sitemaps may be larger than
+    /// Yes, with this size limit in place of `max_body` and `max_wire` of [`Limits`](super::Limits): sitemaps may be larger than
     /// pages.
     UpTo(u64),
     /// No. A short body is read and discarded if the connection can be reused after it. Otherwise the connection is
@@ -66,7 +66,7 @@ pub enum Step<'a> {
     Write(&'a [u8]),
     /// Wait for bytes, then `feed` them.
     Read,
-    /// Do not read for now; see [`Conn::set_paused`].
+    /// Do not read for now; see [`Conn::set_paused`](super::Conn::set_paused).
     Pause,
     /// Nothing: the exchange is complete (call `end` for the result), or none was started.
     Done,
