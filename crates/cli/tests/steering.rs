@@ -171,7 +171,10 @@ fn a_signal_prints_a_status_line_and_the_dashboard_is_served() {
         response
     };
     assert!(get("/metrics").contains("argiope_up 1\n"));
-    assert!(get("/api/v1/status").contains("\"state\":\"running\""));
+    let running = get("/api/v1/status");
+    assert!(running.contains("\"state\":\"running\""), "{running}");
+    let site = practice.roots[0].split('/').nth(2).expect("a host");
+    assert!(running.contains(&format!("\"name\":\"{site}")), "the crawl is titled with its site: {running}");
     let root = practice.roots[0].replace(':', "%3A").replace('/', "%2F");
     let explained = get(&format!("/api/v1/explain?url={root}"));
     assert!(explained.contains("a root"), "{explained}");

@@ -179,6 +179,7 @@ pub(super) fn crawl_in_directory(
     let first_line = first_line(settings, &clock);
     let DirectoryParts { frontier, target, rules } = directory.into_parts(rules, jsonl, first_line)?;
     let on_start = Box::new(|_: &KeeperHandle| ());
+    let name = report::crawl_title(rules.roots.iter().filter_map(|root| root.candidates.first()), &path);
     crawl(
         settings,
         rules,
@@ -189,7 +190,7 @@ pub(super) fn crawl_in_directory(
             target,
             output,
             directory: Some(&path),
-            name: report::crawl_name(&path),
+            name,
             settled_before: settled,
             is_shared: false,
             fleet: SharedFleet::default(),

@@ -6,11 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::report::run_facts;
 use crate::report::{
     BrokenLink, BrokenReason, ChangeList, CheckedLinks, CrawlReport, End, HostTotals, LinkFacts, PageSummary,
     RootProblem, RunFacts,
 };
-use argiope_core::Outcome;
+use argiope_core::{Outcome, Url};
 use clap::Args;
 
 use super::output::Output;
@@ -213,6 +214,12 @@ pub fn crawl_name(directory: &Path) -> String {
     let path = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     name.strip_suffix(".crawl").map(ToOwned::to_owned).unwrap_or(name)
+}
+
+/// What a crawl is titled with: the hosts of its roots, or the name of its directory if no root is known.
+pub fn crawl_title<'a>(roots: impl IntoIterator<Item = &'a Url>, directory: &Path) -> String {
+    let site = run_facts::site(roots.into_iter().map(Url::as_str));
+    if site.is_empty() { crawl_name(directory) } else { site }
 }
 
 /// Renders the report. With `all`, lists have all entries that the report contains.

@@ -40,7 +40,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, UsageError> {
         return Ok(ExitCode::from(FAILED));
     }
     let source = Arc::new(DirectorySource(args.directory.clone()));
-    let name = report::crawl_name(&args.directory);
+    let roots = Results::at(&args.directory).tracer().and_then(|tracer| tracer.first_roots()).unwrap_or_default();
+    let name = report::crawl_title(&roots, &args.directory);
     match start(args.address, args.serve_token_file.as_deref(), &name, source) {
         Ok(server) => {
             let _ = writeln!(std::io::stderr(), "{}; Ctrl-C ends it", address_line(&server));

@@ -14,7 +14,7 @@ mod link_facts;
 mod missing_roots;
 mod redirect_loops;
 mod rendered;
-mod run_facts;
+pub mod run_facts;
 mod top;
 mod url_list;
 pub mod words;

@@ -47,16 +47,16 @@ impl RunFacts {
         let Some(config) = records::settings_of(&run) else { return };
         self.started = self.started.take().or(run.started.map(Cow::into_owned));
         self.version = run.version.map(Cow::into_owned);
-        self.site = site(&config.roots);
+        self.site = site(config.roots.iter().map(String::as_str));
         self.settings = changed_settings(&config);
     }
 }
 
 /// The hosts of the roots: each once, the first few by name.
-fn site(roots: &[String]) -> String {
+pub fn site<'a>(roots: impl IntoIterator<Item = &'a str>) -> String {
     let mut hosts: Vec<&str> = Vec::new();
     for root in roots {
-        let host = root.split_once("://").map_or(root.as_str(), |(_, rest)| rest);
+        let host = root.split_once("://").map_or(root, |(_, rest)| rest);
         let host = host.split(['/', '?', '#']).next().unwrap_or(host);
         let host = host.rsplit('@').next().unwrap_or(host);
         if !hosts.contains(&host) {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_site_and_the_changed_settings_are_named() {
         let roots = ["https://user@h.example/a", "http://h.example:81/", "i.example"].map(str::to_owned);
-        assert_eq!(site(&roots), "h.example, h.example:81, i.example");
+        assert_eq!(site(roots.iter().map(String::as_str)), "h.example, h.example:81, i.example");
         let config = Config { depth: Some(2), assets: true, ..Config::default() };
         assert_eq!(changed_settings(&config), ["--assets", "--depth 2"]);
         assert!(changed_settings(&Config::default()).is_empty());
