@@ -294,9 +294,9 @@ impl CrawlBuilder {
     }
 
     /// Sets whether the scripts of pages are run in a headless browser. The default is [`RenderMode::Never`]. The links of
-    /// the rendered document are followed, and [`Page::title`] and [`Page::record`] are those of it. What is read from the
-    /// body is that of the response. Without a browser, the crawl does not start. More settings are those of the command,
-    /// in [`CrawlBuilder::configure`].
+    /// the rendered document are followed, and [`Page::body`], [`Page::title`] and what is read from them are those of it.
+    /// Without a browser, the crawl does not start. More settings are those of the command, in
+    /// [`CrawlBuilder::configure`].
     ///
     /// ```no_run
     /// use argiope::{Crawl, RenderMode};
