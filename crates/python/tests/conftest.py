@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import http.server
 import os
+import pathlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -93,9 +95,10 @@ def nothing_left() -> Iterator[None]:
         gc.collect()
         names = []
         for thread in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{thread}/comm") as comm:
-                names.append(comm.read())
-        kinds = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if _is_open(fd)]
+            # A thread may end while the list is read.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                names.append(pathlib.Path(f"/proc/self/task/{thread}/comm").read_text())
+        kinds = [_target(fd) for fd in os.listdir("/proc/self/fd")]
         return sum(name.startswith("argiope") for name in names), sum("eventfd" in kind for kind in kinds)
 
     before = open_now()
@@ -108,8 +111,12 @@ def nothing_left() -> Iterator[None]:
     raise AssertionError(f"threads and descriptors before and after: {before}, {open_now()}")
 
 
-def _is_open(fd: str) -> bool:
-    return os.path.lexists(f"/proc/self/fd/{fd}")
+def _target(fd: str) -> str:
+    """What a descriptor is; empty if it was closed since the list was read."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except FileNotFoundError:
+        return ""
 
 
 def number(page: object) -> int:
